@@ -48,7 +48,7 @@ struct StatsOptions {
     bool is_gmt = false;
     std::size_t top = 20;
     std::string interval{};  // FROM,TO
-    std::string key{};
+    std::vector<std::string> keys{};
     std::string format = "text";
 };
 
@@ -212,15 +212,15 @@ void print_json(const StatsOptions& options, const TraceStatistics& statistics,
 }
 
 std::optional<IntervalMeter> meter_of(const StatsOptions& options) {
-    if (options.interval.empty() && !options.key.empty()) misuse("--key is of --interval FROM,TO");
+    if (options.interval.empty() && !options.keys.empty()) misuse("--key is of --interval FROM,TO");
     if (options.interval.empty()) return std::nullopt;
     const std::size_t comma = options.interval.find(',');
     if (comma == std::string::npos || comma == 0 || comma + 1 == options.interval.size())
         misuse("--interval takes the names of two events: FROM,TO");
-    std::optional<viewer::EventExpression> key;
-    if (!options.key.empty()) key.emplace(meaning_of(viewer::parse_filter(options.key, "--key")));
+    std::vector<viewer::EventExpression> keys;
+    for (const std::string& key : options.keys) keys.emplace_back(meaning_of(viewer::parse_filter(key, "--key")));
     return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),
-                                        options.interval.substr(comma + 1), std::move(key));
+                                        options.interval.substr(comma + 1), std::move(keys));
 }
 
 Result<void> check_interval(const StatsOptions& options, const IntervalMeter& meter,
@@ -288,7 +288,12 @@ void add_stats_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(0, 1'000'000'000));
     command->add_option("--interval", options->interval,
                         "FROM,TO: measure the time from an event to another, by their names or patterns of them");
-    command->add_option("--key", options->key, "of the same value of this field: id, or $ctx.vtid");
+    command
+        ->add_option("--key", options->keys,
+                     "of the same value of this field: id, or $ctx.vtid; of several, if it is given several times")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
     command->footer(kStatsExamples);
     command->callback([options, &exit_status] {

@@ -81,6 +81,13 @@ class Stats(InteropTest):
             self.assertLessEqual(found[name], exact * 1.04 + 1)
         self.assertEqual(sum(octave["count"] for octave in found["histogram"]), len(intervals))
 
+    def test_intervals_of_several_keys(self):
+        of_thread = self.stats("--interval", "test:count,test:count", "--key", "thread")["interval"]
+        twice = self.stats("--interval", "test:count,test:count", "--key", "thread", "--key=thread")["interval"]
+        self.assertEqual(twice, of_thread)
+        of_both = self.stats("--interval", "test:count,test:count", "--key", "thread", "--key", "n")["interval"]
+        self.assertEqual((of_both["count"], of_both["without_end"]), (0, COUNT * THREADS))
+
     def test_intervals_that_do_not_end_or_begin(self):
         found = self.stats("--interval", "test:count,test:done")["interval"]
         self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (1, COUNT * THREADS - 1, 0))

@@ -52,10 +52,16 @@ IntervalMeter::Role IntervalMeter::role_of(const PacketView& packet, const ctf::
     return role;
 }
 
-// None: the event has no such field.
+// None: the event lacks one of the fields.
 Result<std::optional<std::string>> IntervalMeter::key_of(const PacketView& packet, const ctf::EventPlace& place) {
-    if (!key_) return std::optional<std::string>(std::in_place);
-    return viewer::key_of(LEAT_TRY(key_->value(packet, place)));
+    std::optional<std::string> all(std::in_place);
+    for (EventExpression& key : keys_) {
+        const auto one = viewer::key_of(LEAT_TRY(key.value(packet, place)));
+        if (!one) return std::optional<std::string>();
+        // The sizes tell "a", "bc" and "ab", "c" apart.
+        *all += keys_.size() == 1 ? *one : fmt::format("{}:{}", one->size(), *one);
+    }
+    return all;
 }
 
 }  // namespace leat::viewer

@@ -22,13 +22,15 @@ namespace leat::viewer {
 //                     |----------------------------------> id 2
 class IntervalMeter {
   public:
-    // Names are patterns. Without a key, each event ends what the latest one has begun.
-    IntervalMeter(std::string from, std::string to, std::optional<EventExpression> key)
-        : from_(std::move(from)), to_(std::move(to)), key_(std::move(key)) {}
+    // Names are patterns. The key is all that these say together: without any, each event ends what the latest one has
+    // begun.
+    IntervalMeter(std::string from, std::string to, std::vector<EventExpression> keys)
+        : from_(std::move(from)), to_(std::move(to)), keys_(std::move(keys)) {}
 
     // An error names a field of the key that no event of these traces can have.
     [[nodiscard]] Result<void> check(std::span<const ctf::TraceClass* const> trace_classes) const {
-        return key_ ? key_->check(trace_classes) : Result<void>();
+        for (const EventExpression& key : keys_) LEAT_TRY(key.check(trace_classes));
+        return {};
     }
     // Events in the order of their times.
     Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
@@ -48,7 +50,7 @@ class IntervalMeter {
 
     std::string from_;
     std::string to_;
-    std::optional<EventExpression> key_;
+    std::vector<EventExpression> keys_;
     std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
     std::unordered_map<std::string, std::int64_t> open_{};          // when it began, by its key
     std::uint64_t repeated_ = 0;
