@@ -218,8 +218,6 @@ const Channel* channels[kMaxChannels];
 uint64_t attached_at[kMaxChannels];
 constexpr uint64_t kSoon = 1'000'000'000;  // ns
 uint64_t crowded_until = 0;                // ns
-constexpr uint64_t kNextTry = 10'000'000;  // ns
-uint64_t no_memory_until = 0;              // ns: no ring is mapped before
 
 // The lowest two bits are the lane: so the channels of one daemon, which counts them up, have homes of their own.
 uint32_t home_of(uint32_t number) { return (number >> 2) % kMaxChannels; }
@@ -305,15 +303,11 @@ ring::RingHeader* map_ring(const Channel& channel, uint32_t index) {
     // V: whoever mapped the ring was done with it. Pairs with U in publish_ring().
     ring::RingHeader* const known = __atomic_load_n(&channel.mapped[index], __ATOMIC_ACQUIRE);
     if (known != nullptr) return known;
-    // Where there is no memory, each event would come here.
-    const uint64_t now = ring::system_now();
-    if (now < __atomic_load_n(&no_memory_until, __ATOMIC_RELAXED)) return nullptr;
-    ring::RingHeader* mapped = map_as_needed(channel, index, AgainByRemap{});
+    ring::RingHeader* const mapped = map_as_needed(channel, index, AgainByRemap{});
     if (mapped != nullptr && !is_all_there(channel, index, mapped)) {
         munmap(mapped, ring::map_stride(channel.map.size()));
-        mapped = nullptr;
+        return nullptr;
     }
-    if (mapped == nullptr) __atomic_store_n(&no_memory_until, now + kNextTry, __ATOMIC_RELAXED);
     return publish_ring(channel, index, mapped);
 }
 

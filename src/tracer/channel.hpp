@@ -43,8 +43,8 @@ inline ring::RingHeader& first_header(const Channel& channel) {
     return *reinterpret_cast<ring::RingHeader*>(set + ring::kPageSize);  // NOLINT(*-reinterpret-cast)
 }
 
-// Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it, or
-// was not just now. Any thread; async-signal-safe; changes errno.
+// Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it. Any
+// thread; async-signal-safe; changes errno.
 ring::RingHeader* map_ring(const Channel& channel, uint32_t index);
 
 // A process keeps the rings of so many channels. One more takes the place of the oldest one, which is no longer written

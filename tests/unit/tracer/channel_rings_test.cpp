@@ -63,28 +63,6 @@ TEST_F(CpuRings, ThreadsThatComeTogetherUseOneMapping) {
     }
 }
 
-TEST_F(CpuRings, RingIsMappedWhenThereIsAddressSpaceAgain) {
-    AttachedTracer tracer;
-    const pid_t child = ::fork();
-    if (child == 0) {
-        struct rlimit before {};
-        OnOneCpu::move_to(cpu_);
-        if (::getrlimit(RLIMIT_AS, &before) != 0) ::_exit(1);
-        const struct rlimit nothing_more {
-            1, before.rlim_max
-        };
-        if (::setrlimit(RLIMIT_AS, &nothing_more) != 0) ::_exit(2);
-        tracer.emit();
-        if (tracer.discarded(DiscardReason::kNoRing) != 1 || ::setrlimit(RLIMIT_AS, &before) != 0) ::_exit(3);
-        std::uint64_t emitted = 1;
-        for (; tracer.records() == 0; ++emitted) tracer.emit();
-        ::_exit(tracer.records() + tracer.discarded() == emitted ? 0 : 4);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-}
-
 // The memory of rings may have an end (vm.overcommit_memory), and a store into what is not there yet would be SIGBUS.
 TEST(ThreadRings, PromisedRingIsThereWholeBeforeItsFirstRecord) {
     const ring::RingSetGeometry geometry = AttachedTracer::geometry();
