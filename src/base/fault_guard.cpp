@@ -91,15 +91,21 @@ void handle(int signal, siginfo_t* info, void* context) {
     if (part) part->lost->store(true);
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     void* const at = reinterpret_cast<void*>(page);  // NOLINT(*-reinterpret-cast,performance-no-int-to-ptr)
-    const bool is_repaired = part && ::mmap(at, part->end - page, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
+    // Where memory is limited and all of it is given out, there is none to write to. Records are only read.
+    const auto put_zeros = [&](int access) {
+        return ::mmap(at, part->end - page, access, kFlags, -1, 0) != MAP_FAILED;
+    };
+    const bool is_repaired = part && (put_zeros(PROT_READ | PROT_WRITE) || put_zeros(PROT_READ));
     errno = saved_errno;
     if (is_repaired) return;
     const bool is_sent = info->si_code <= 0;
     const bool has_handler =
         (before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
-    if (has_handler) return call_former(signal, info, context);
+    // One that wants to be called once restores what was before by itself, if it is installed.
+    if (has_handler && (before.sa_flags & SA_RESETHAND) == 0) return call_former(signal, info, context);
     if (is_sent && before.sa_handler == SIG_IGN) return;
-    // The instruction is tried again, and ends the process. Who sends a signal does not do so again.
+    // The instruction is tried again, and then this is whose signal it was before. Who sends a signal does not do so
+    // again.
     ::sigaction(signal, &before, nullptr);
     if (is_sent) (void)::raise(signal);
     errno = saved_errno;

@@ -40,7 +40,7 @@ std::uint64_t bytes_of(std::span<const MemoryPlace::Part> parts) {
 tl::unexpected<Error> no_room(const std::filesystem::path& directory, const std::string& name, std::uint64_t size) {
     if (directory.empty())
         return fail(ErrorKind::kDiskFull,
-                    "no memory for {} of {} bytes (vm.overcommit_memory is 2): choose smaller rings, or raise "
+                    "no memory for {} of {} bytes (vm.overcommit_memory may be 2): choose smaller rings, or raise "
                     "vm.overcommit_ratio",
                     name, size);
     return fail(ErrorKind::kDiskFull,
@@ -60,6 +60,12 @@ MemoryPlace MemoryPlace::promised() {
     MemoryPlace place;
     place.is_promised_ = true;
     return place;
+}
+
+const MemoryPlace& MemoryPlace::without_names() {
+    static const MemoryPlace that_comes_with_use;
+    static const MemoryPlace that_is_promised = promised();
+    return is_memory_limited() ? that_is_promised : that_comes_with_use;
 }
 
 Result<MemoryPlace> MemoryPlace::of_directory(UniqueFd directory, std::filesystem::path path) {

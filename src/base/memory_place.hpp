@@ -20,6 +20,8 @@ class MemoryPlace {
     MemoryPlace() = default;
     // Without names, and nobody who touches it can find that there is no memory left.
     static MemoryPlace promised();
+    // Without names, and promised where that is needed: see is_memory_limited().
+    static const MemoryPlace& without_names();
     // `directory` is open; `path` is for messages. Refuses file systems where a page that has a place on the disk may
     // need another one when it is written to: if the disk is full then, whoever writes there is killed (SIGBUS).
     static Result<MemoryPlace> of_directory(UniqueFd directory, std::filesystem::path path);

@@ -34,10 +34,12 @@ std::size_t page_end(std::size_t size) {
 
 }  // namespace
 
-// Pages of streams that nobody uses never come into being, but for the entries in a file.
+// Pages of streams that nobody uses never come into being, but for the entries in a file. Where memory is limited, all
+// are there: nobody could put others in their place.
 Result<Progress> Progress::create(std::span<const std::uint32_t> rings, const MemoryPlace& place) {
     const std::size_t size = size_of(rings);
-    return map(LEAT_TRY(place.make("progress", size, std::array{MemoryPlace::Part{0, size_of_entries(rings)}})), rings);
+    const std::size_t promised = place.is_directory() ? size_of_entries(rings) : size;
+    return map(LEAT_TRY(place.make("progress", size, std::array{MemoryPlace::Part{0, promised}})), rings);
 }
 
 Result<Progress> Progress::adopt(UniqueFd fd, std::span<const std::uint32_t> rings) {
@@ -47,7 +49,7 @@ Result<Progress> Progress::adopt(UniqueFd fd, std::span<const std::uint32_t> rin
 
 Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings) {
     LEAT_TRY(check_size(fd, rings));
-    Progress progress = LEAT_TRY(create(rings));
+    Progress progress = LEAT_TRY(create(rings, MemoryPlace::without_names()));
     const auto copied = read_at(fd, 0, std::span(progress.mapping_.data(), progress.mapping_.size()));
     if (!copied) return wrap("the progress", copied.error());
     if (*copied < progress.mapping_.size()) return corrupt("the progress became shorter");
@@ -57,7 +59,7 @@ Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings)
 Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings) {
     Progress progress;
     progress.mapping_ = LEAT_TRY(Mapping::of_file(fd.get(), size_of(rings), true));
-    if (!is_sealed(fd.get(), size_of(rings)) || is_memory_limited()) {
+    if (!is_sealed(fd.get(), size_of(rings))) {
         const std::size_t entries = page_end(size_of_entries(rings));
         progress.guard_ = LEAT_TRY(FaultGuard::of(progress.mapping_.data(), entries));
         progress.guard_of_plans_ =

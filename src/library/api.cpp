@@ -71,7 +71,8 @@ Result<leat_ctf_options> complete(const leat_ctf_options* options) {
     constexpr std::size_t kShortest = offsetof(leat_ctf_options, end_ns) + sizeof(std::int64_t);
     leat_ctf_options all = LEAT_CTF_OPTIONS;
     if (options == nullptr) return all;
-    if (options->size < kShortest)
+    constexpr std::size_t kLongest = 4096;  // of any version to come; else, it is no size
+    if (options->size < kShortest || options->size > kLongest)
         return refused("the options' size is {}: begin with LEAT_CTF_OPTIONS", options->size);
     const auto* const bytes = reinterpret_cast<const std::byte*>(options);  // NOLINT(*-reinterpret-cast)
     for (std::size_t at = sizeof all; at < options->size; ++at)

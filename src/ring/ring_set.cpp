@@ -148,7 +148,21 @@ Result<RingSet> RingSet::adopt(UniqueFd fd, const RingSetGeometry& geometry, std
     set.created_ = created;
     set.fd_ = std::move(fd);
     LEAT_TRY(set.map());
+    if (memory == Memory::kSealed && set.is_promised_) LEAT_TRY(set.promise());
     return set;
+}
+
+// It was made when memory was not limited yet. Who has attached it by then does not know.
+Result<void> RingSet::promise() const {
+    for (const auto& [offset, size] : parts_of(geometry_)) LEAT_TRY(populate(offset, size));
+    header().is_promised = 1;
+    return {};
+}
+
+Result<void> RingSet::populate(std::uint64_t offset, std::uint64_t size) const {
+    while (::fallocate(fd(), 0, static_cast<off_t>(offset), static_cast<off_t>(size)) != 0)
+        if (errno != EINTR) return io_error("no room for a ring");
+    return {};
 }
 
 Result<void> RingSet::map() {
@@ -218,10 +232,7 @@ std::uint64_t RingSet::records_in_file(std::uint32_t index) const {
 
 Result<void> RingSet::populate_thread_ring(std::uint32_t index) const {
     if (!is_promised_) return {};
-    const auto offset = static_cast<off_t>(file_offset(geometry_.ring_size, geometry_.cpu_rings + index));
-    while (::fallocate(fd(), 0, offset, static_cast<off_t>(file_stride(geometry_.ring_size))) != 0)
-        if (errno != EINTR) return io_error("no room for a ring");
-    return {};
+    return populate(file_offset(geometry_.ring_size, geometry_.cpu_rings + index), file_stride(geometry_.ring_size));
 }
 
 // The first store makes the page ours, as it then is: a commit may be half in it. All that a commit writes follows.

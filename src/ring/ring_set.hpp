@@ -103,6 +103,8 @@ class RingSet {
 
   private:
     Result<void> map();
+    Result<void> promise() const;
+    Result<void> populate(std::uint64_t offset, std::uint64_t size) const;
     // Programs that do not populate what they claim, as they should, cannot make us fault either.
     [[nodiscard]] bool is_guarded() const { return memory_ != Memory::kSealed || is_promised_; }
     [[nodiscard]] std::byte* place_of(std::uint32_t index) const;

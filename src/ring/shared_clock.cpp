@@ -103,8 +103,8 @@ std::unique_ptr<TimeSource> TimeSource::of_system() { return std::make_unique<Sy
 Result<SharedClock> SharedClock::make(std::unique_ptr<TimeSource> source) {
     UniqueFd page(::memfd_create("leat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!page.is_open() || ::ftruncate(page.get(), kPageSize) != 0) return io_error("cannot create the clock page");
-    if (is_memory_limited() && ::fallocate(page.get(), 0, 0, kPageSize) != 0)
-        return io_error("no memory for the clock page");
+    while (is_memory_limited() && ::fallocate(page.get(), 0, 0, kPageSize) != 0)
+        if (errno != EINTR) return io_error("no memory for the clock page");
     // Not against writing: whoever adopts the page must be able to map it. Who may not write there cannot open it so.
     if (::fcntl(page.get(), F_ADD_SEALS, kSizeSeals) != 0 || ::fchmod(page.get(), S_IRUSR | S_IWUSR) != 0)
         return io_error("cannot seal the clock page");

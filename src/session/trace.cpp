@@ -240,10 +240,7 @@ std::vector<int> Trace::memory() const {
     return memory;
 }
 
-const MemoryPlace& Trace::place() const {
-    static const MemoryPlace without_names = is_memory_limited() ? MemoryPlace::promised() : MemoryPlace();
-    return files_ ? files_->place() : without_names;
-}
+const MemoryPlace& Trace::place() const { return files_ ? files_->place() : MemoryPlace::without_names(); }
 
 std::vector<std::uint32_t> Trace::ring_counts() const {
     std::vector<std::uint32_t> counts;

@@ -324,8 +324,10 @@ void Keeper::end() {
 }
 
 tl::unexpected<Error> Keeper::has_no_room(std::string_view why) const {
+    const bool is_of_files = why.find("open files") != std::string_view::npos;
     return cannot_take_over(
-        path_, fmt::format("{}: make room (for open files: RLIMIT_NOFILE, ulimit -n, LimitNOFILE= of systemd)", why));
+        path_, fmt::format("{}: make room{}", why,
+                           is_of_files ? " (for open files: RLIMIT_NOFILE, ulimit -n, LimitNOFILE= of systemd)" : ""));
 }
 
 // It says nothing unless it is asked: what can be read is the end.

@@ -46,7 +46,7 @@ class Walk {
             // A session that is rotated or cleared moves and removes directories meanwhile.
             if (error == std::errc::no_such_file_or_directory && parent != top_) error.clear();
             if (!error || (error != std::errc::permission_denied && parent == top_)) continue;
-            below_.denied.push_back(parent);
+            deny(parent);
             error.clear();
         }
         std::ranges::sort(below_.paths);
@@ -59,7 +59,7 @@ class Walk {
         for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
             std::error_code of_entry;
             const bool is_directory = entry->is_directory(of_entry);
-            if (of_entry == std::errc::permission_denied) below_.denied.push_back(entry->path());
+            if (of_entry == std::errc::permission_denied) deny(entry->path());
             if (!is_directory) continue;
             if (!entry->is_symlink(of_entry))
                 see(entry->path());
@@ -68,9 +68,15 @@ class Walk {
         }
     }
 
+    // Links may lead to any tree, where people keep other things, too: what cannot be read there is no trace that is
+    // missing.
+    void deny(const fs::path& path) {
+        if (!is_behind_links_) below_.denied.push_back(path);
+    }
+
     void see(const fs::path& directory) {
         const auto id = id_of(directory);
-        if (!id || !seen_.insert(*id).second) return;
+        if (!id || (is_behind_links_ && seen_.size() >= kMostBehindLinks) || !seen_.insert(*id).second) return;
         below_.paths.push_back(directory);
         unread_.push_back(directory);
     }
@@ -78,14 +84,18 @@ class Walk {
     // False: none is left that leads to anything new.
     bool follow_next_link() {
         while (unread_.empty() && !links_.empty()) {
+            is_behind_links_ = true;
             const fs::path link = std::move(links_.extract(links_.begin()).value());
             if (!is_inside(top_, link)) see(link);
         }
         return !unread_.empty();
     }
 
+    static constexpr std::size_t kMostBehindLinks = 100'000;
+
     const fs::path top_;
     const bool follows_links_;
+    bool is_behind_links_ = false;
     std::set<FileId> seen_{};
     std::vector<fs::path> unread_{};
     std::set<fs::path> links_{};

@@ -14,7 +14,8 @@ struct TraceDirectories {
 };
 
 // The directories at or below `path` that hold a trace (a file `metadata`), also through symbolic links: each once, by
-// the path without links if there is one. An error if there is none, unless there may be one where nobody may look.
+// the path without links if there is one; what cannot be read behind links is passed over. An error if there is none,
+// unless there may be one where nobody may look.
 Result<TraceDirectories> find_trace_directories(const std::filesystem::path& path);
 
 // What people are told of one that cannot be read.

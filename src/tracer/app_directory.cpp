@@ -205,8 +205,10 @@ bool may_have_files_of(uint64_t size) {
 
 // A sandbox may forbid it. Then memory comes with use, as it does nearly everywhere.
 bool make_room(int fd, uint64_t allocated, uint64_t size) {
-    const bool is_refused = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated)) != 0 &&
-                            (errno == ENOSPC || errno == ENOMEM);
+    long result = 0;
+    do result = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated));
+    while (result != 0 && errno == EINTR);
+    const bool is_refused = result != 0 && (errno == ENOSPC || errno == ENOMEM);
     return !is_refused && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 

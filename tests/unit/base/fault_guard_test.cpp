@@ -141,6 +141,25 @@ TEST_F(FaultGuardDeathTest, HandlerOfBeforeHasFaultsElsewhereAndTheGuardGoesOn) 
     EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
+// It says what has happened, and expects the process to end when it returns.
+TEST_F(FaultGuardDeathTest, HandlerOfBeforeThatIsCalledOnceEndsTheProcess) {
+    static volatile sig_atomic_t faults = 0;
+    const auto body = [this] {
+        struct sigaction action {};
+        action.sa_sigaction = [](int, siginfo_t*, void*) {
+            faults = faults + 1;
+            if (faults != 1) ::_exit(1);
+        };
+        action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND);
+        if (::sigaction(SIGBUS, &action, nullptr) != 0) ::_exit(2);
+        const FaultGuard guard = *FaultGuard::of(mapping_.data(), kPage);
+        shorten(0);
+        (void)at(1);
+        ::_exit(3);
+    };
+    EXPECT_EXIT(body(), testing::KilledBySignal(SIGBUS), "");
+}
+
 TEST_F(FaultGuardDeathTest, SignalThatWasIgnoredStaysSo) {
     const auto body = [this] {
         ::signal(SIGBUS, SIG_IGN);

@@ -256,7 +256,6 @@ TEST_F(RecordedTraceTest, NetworkLossWithoutNumbersIsCounted) {
     EXPECT_EQ(losses(), "network 2 ");
 }
 
-// Between two packets, or at its beginning: it looks whole.
 // An index of packets of equal sizes, one after the other.
 std::string index_of_packets(std::size_t size, std::size_t count) {
     std::string index;
@@ -269,6 +268,7 @@ std::string index_of_packets(std::size_t size, std::size_t count) {
     return index;
 }
 
+// Between two packets, or at its beginning: it looks whole.
 TEST_F(RecordedTraceTest, FileThatIsCutOffAtAPacketIsDamaged) {
     const std::string whole = packet(1, 1, 9, "\2") + packet(1, 10, 19, "\14");
     const std::size_t size = whole.size() / 2;
