@@ -218,6 +218,7 @@ std::optional<IntervalMeter> meter_of(const StatsOptions& options) {
     if (comma == std::string::npos || comma == 0 || comma + 1 == options.interval.size())
         misuse("--interval takes the names of two events: FROM,TO");
     std::vector<viewer::EventExpression> keys;
+    keys.reserve(options.keys.size());
     for (const std::string& key : options.keys) keys.emplace_back(meaning_of(viewer::parse_filter(key, "--key")));
     return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),
                                         options.interval.substr(comma + 1), std::move(keys));
