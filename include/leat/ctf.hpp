@@ -207,7 +207,7 @@ class reader {
         using pointer = const event*;
         using reference = event;
 
-        explicit iterator(reader* source) : source_(source) {}
+        explicit iterator(reader* source = nullptr) : source_(source) {}
         event operator*() const { return source_->current(); }
         iterator& operator++() {
             if (!source_->next()) source_ = nullptr;

@@ -47,9 +47,9 @@ inline constexpr uint32_t kBlockNotes = 64;  // the last so many that were begun
 // A consumer that has shown no sign of life for this long (ns) counts as dead: nobody waits for room in its rings.
 inline constexpr uint64_t kLongestSilence = 10'000'000'000;
 
-// Written by the daemon before anybody else sees it; only the doorbell and what follows it change later, but for the
-// last. For people and readers of the
-// file: a program takes the geometry from the daemon's answer, not from memory that others can write.
+// Written by the daemon before anybody else sees it; of all this, only doorbell, thread_rings_used, heartbeat and
+// snapshots_wanted change later. For people and readers of the file: a program takes the geometry from the daemon's
+// answer, not from memory that others can write.
 struct RingSetHeader {
     uint32_t magic;
     uint32_t version;

@@ -44,7 +44,7 @@ Result<json> read_state(int fd) {
 
 // Bytes of packets that a session has, or may have, also in traces that have ended: known before anything more is
 // stored.
-std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
+Result<std::uint64_t> stored_bytes(const json& described, const Keeper::Kept& kept) {
     std::uint64_t sum = 0;
     for (const auto& [channel, figures] : figures_from(described.at("ended"))) sum += figures.bytes;
     for (const json& trace : described.at("traces")) {
@@ -57,8 +57,11 @@ std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
         std::vector<std::uint32_t> rings;
         rings.reserve(known.shape.channels.size());
         for (const auto& channel : known.shape.channels) rings.push_back(channel.geometry.ring_count());
+        UniqueFd memory = duplicate(fd);
+        if (!memory.is_open()) return io_error("cannot look at its progress");
+        const auto progress = consumer::Progress::adopt(std::move(memory), rings);
+        if (is_disk_full(progress)) return tl::unexpected(progress.error());
         // One that cannot be read is lost, as is said later.
-        const auto progress = consumer::Progress::adopt(duplicate(fd), rings);
         if (progress) sum += progress->bytes();
     }
     return sum;
@@ -214,7 +217,7 @@ Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) t
     if (chunks == kept.end()) return not_found("its journal of chunks is not there");
     Place place = place_from(described.at("place"));
     Journal journal = LEAT_TRY(Journal::adopt(std::move(chunks->second)));
-    const Before before{.bytes = stored_bytes(described, kept),
+    const Before before{.bytes = LEAT_TRY(stored_bytes(described, kept)),
                         .stopped_by = stopped_by_from(described.at("stopped_by"))};
     DaemonSession* const session =
         LEAT_TRY(add(std::move(definition), std::move(place), id, std::move(journal), before));

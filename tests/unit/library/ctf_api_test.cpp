@@ -7,8 +7,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <leat/ctf.hpp>
 #include <memory>
 #include <random>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -363,6 +365,16 @@ TEST(CtfApi, ErrorsSayWhatIsWrong) {
     EXPECT_NE(leat_ctf_error(reader.get()), nullptr);
     EXPECT_EQ(leat_ctf_next(reader.get()), 1);
     EXPECT_EQ(leat_ctf_error(reader.get()), nullptr);
+}
+
+// So that views of C++20 take it.
+static_assert(std::ranges::input_range<ctf::reader>);
+
+TEST(CtfApi, ReaderIsARangeOfEvents) {
+    ctf::reader reader(kTwoApps.string());
+    std::size_t events = 0;
+    for (const ctf::event event : reader | std::views::take(3)) events += event.name().empty() ? 0 : 1;
+    EXPECT_EQ(events, 3U);
 }
 
 // Of a newer program, which may know more options, and of one that says nothing of their size.
