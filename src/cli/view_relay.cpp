@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/printable_text.hpp"
 #include "cli/live_printer.hpp"
@@ -20,7 +22,11 @@ using namespace std::chrono_literals;
 using viewer::LiveConnection;
 using viewer::Progress;
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kReconnectPeriod = 500ms;
+// From one look at what sessions there are to the next.
+constexpr auto kLookPeriod = 1s;
 
 Result<LiveConnection> connect(const net::RelayUrl& url, int stop_fd) {
     auto socket = net::WaitingSocket::connect(url.host, url.port, stop_fd);
@@ -78,7 +84,10 @@ class Following {
             LEAT_TRY(printer_.print());
             LEAT_TRY(printer_.flush());
             if (is_over()) return {};
-            if (!reconnects_) return followed ? printer_.outcome(cut_short_) : followed;
+            if (!reconnects_ && !followed) return followed;
+            is_next_part_ = followed && has_next_part();
+            if (is_next_part_) continue;
+            if (!reconnects_) return printer_.outcome(cut_short_);
             if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
             has_attached_ = false;
             wait();
@@ -95,34 +104,69 @@ class Following {
         const auto sessions = LEAT_TRY(connection.list_sessions());
         LEAT_TRY(connection.create_viewer_session());
         viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
-        LEAT_TRY(attach(session, sessions));
-        auto followed = follow(session);
+        const bool is_next_part = std::exchange(is_next_part_, false);
+        if (!is_next_part) attached_.clear();
+        const std::size_t count = LEAT_TRY(attach(session, sessions, seek_));
+        if (count == 0 && is_next_part) return {};  // it has gone again
+        if (count == 0)
+            return not_found("no session \"{}\" of host {}: leat view net://{} lists what there is", url_.session,
+                             url_.target_host, url_.address());
+        has_attached_ = true;
+        auto followed = follow(connection, session);
         cut_short_ += session.cut_short();
         if (!followed && !is_over()) return followed;
         if (followed) return session.detach();
         return {};
     }
 
-    // Attaches to all sessions of that name: a producer that connected again has made a second part of its session.
-    Result<void> attach(viewer::RelaySession& session, const std::vector<wire::ListedSession>& sessions) {
+    [[nodiscard]] bool is_new_part(const wire::ListedSession& listed) const {
+        return listed.hostname == url_.target_host && listed.session_name == url_.session &&
+               !attached_.contains(listed.id);
+    }
+
+    // Attaches to all sessions of that name that are new here, and returns how many: each user, or each process, may
+    // have one, and a producer that connected again has made a second part of its own.
+    Result<std::size_t> attach(viewer::RelaySession& session, const std::vector<wire::ListedSession>& sessions,
+                               wire::Seek seek) {
         std::size_t count = 0;
         for (const wire::ListedSession& listed : sessions) {
-            if (listed.hostname != url_.target_host || listed.session_name != url_.session) continue;
-            LEAT_TRY(session.attach(listed, seek_));
+            if (!is_new_part(listed)) continue;
+            attached_.insert(listed.id);
+            auto attached = session.attach(listed, seek);
+            // One that has come and gone meanwhile.
+            if (!attached && attached.error().kind == ErrorKind::kNotFound && has_attached_) continue;
+            LEAT_TRY(std::move(attached));
             ++count;
         }
-        if (count == 0)
-            return not_found("no session \"{}\" of host {}: leat view net://{} lists what there is", url_.session,
-                             url_.target_host, url_.address());
-        has_attached_ = true;
+        return count;
+    }
+
+    // When all that we follow have ended. Another one may have begun just before.
+    bool has_next_part() {
+        auto connection = connect(url_, stop_.fd());
+        const auto sessions = connection ? connection->list_sessions() : tl::unexpected(connection.error());
+        return sessions && std::ranges::any_of(*sessions, [this](const auto& listed) { return is_new_part(listed); });
+    }
+
+    // All that those have which come later is later than what `--from=now` leaves out.
+    Result<void> look_for_more(LiveConnection& connection, viewer::RelaySession& session) {
+        const auto sessions = LEAT_TRY(connection.list_sessions());
+        LEAT_TRY(attach(session, sessions, wire::Seek::kBeginning));
         return {};
     }
 
-    Result<void> follow(viewer::RelaySession& session) {
+    Result<void> follow(LiveConnection& connection, viewer::RelaySession& session) {
+        Clock::time_point next_look = Clock::now() + kLookPeriod;
         while (!is_over()) {
             const Progress progress = LEAT_TRY(session.advance());
             LEAT_TRY(printer_.print());
             if (progress == Progress::kEnded) return {};
+            const bool is_due = Clock::now() >= next_look;
+            session.request_ahead(!is_due);
+            if (is_due && !connection.has_requested_news()) {
+                LEAT_TRY(look_for_more(connection, session));
+                next_look = Clock::now() + kLookPeriod;
+            }
             // Write all that came at once in one go.
             if (progress == Progress::kNothingNew || !session.has_queued()) LEAT_TRY(printer_.flush());
             if (progress == Progress::kNothingNew) LEAT_TRY(session.wait());
@@ -137,6 +181,8 @@ class Following {
     LivePrinter printer_;
     viewer::ShownPackets shown_;
     bool has_attached_ = false;
+    std::set<std::uint64_t> attached_{};  // on this connection, or on the one before, of which this is the next part
+    bool is_next_part_ = false;
     std::uint64_t cut_short_ = 0;
 };
 

@@ -338,6 +338,40 @@ class AfterAFailure(OddOrders):
             self.leat("create", "none", "-o", occupied, status=1)
         wait_until(lambda: self.kept_by(keeper) <= before, "the keeper has more descriptors")
 
+    def test_viewer_is_shown_processes_that_come_later(self):
+        """Each has a trace of its own, and so a session at the relay."""
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", f"--live={relay.url}")
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        address = f"net://{relay.address}:{relay.live}"
+
+        def lines():
+            return shown.read_text().splitlines()
+
+        def url():
+            return re.search(r"\S+/web(?=  )", plain_run(LEAT, "view", address).stdout)
+        first = self.program()
+        first.do("emit 10")
+        wait_until(url, "the session at the relay")
+        shown = self.directory / "shown"
+        with open(shown, "wb") as output:
+            viewer = subprocess.Popen([LEAT, "view", url()[0]], stdout=output)
+        self.addCleanup(viewer.kill)
+        wait_until(lambda: len(lines()) == 10, "events of the first")
+        second = self.program()
+        second.do("emit 10")
+        wait_until(lambda: len(lines()) == 20, "events of the second")
+        for running in (first, second):
+            running.do("emit 10")
+            running.end()
+        self.assertEqual(viewer.wait(PATIENCE), 0)
+        self.leat("destroy", "web")
+        self.assertEqual(len(lines()), 40)
+
     def test_keeper_without_descriptors_ends_and_is_missed(self):
         """It does not go on with what is old: the daemon says that its sessions are not kept any more."""
         daemon = self.daemon()

@@ -137,7 +137,8 @@ Result<void> RelaySession::take_news() {
         LEAT_TRY(complete(found->second, entry));
         enqueue(found->second, std::move(entry));
     }
-    if (queued_bytes_ > kFewBytes && queued_bytes_ < kMaxQueued) return connection_->request_news();
+    if (may_request_ahead_ && queued_bytes_ > kFewBytes && queued_bytes_ < kMaxQueued)
+        return connection_->request_news();
     return {};
 }
 

@@ -40,6 +40,8 @@ class RelaySession {
     // Supplies all streams whose packets have been read to the end. Call wait() when it returns kNothingNew.
     Result<Progress> advance();
     Result<void> wait();
+    // False: after the next wait() no request is under way, so that the connection can be asked for something else.
+    void request_ahead(bool may_request) { may_request_ahead_ = may_request; }
     // Whether packets wait here for their streams.
     [[nodiscard]] bool has_queued() const { return queued_bytes_ != 0; }
     // Streams of which something could not be shown. A warning was given for each.
@@ -108,6 +110,7 @@ class RelaySession {
     std::map<std::uint64_t, Data> data_;           // by id
     std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer a stream twice
     bool wants_streams_ = false;
+    bool may_request_ahead_ = true;
     std::uint64_t queued_bytes_ = 0;
     std::uint64_t cut_short_ = 0;
 };
