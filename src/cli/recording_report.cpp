@@ -73,7 +73,9 @@ std::string RecordingReport::closing_line() const {
     const std::uint64_t discarded = this->discarded();
     if (recording_.is_for_snapshots()) return closing_line_of_snapshots();
     if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
-    return fmt::format("{} event{}, {}, {} stream{}, {} discarded; {}", totals.events, plural(totals.events),
+    const std::uint64_t lost = relay() != nullptr && !destination_.has_directory() ? relay()->figures().events_lost : 0;
+    const std::uint64_t events = totals.events - std::min(lost, totals.events);
+    return fmt::format("{} event{}, {}, {} stream{}, {} discarded; {}", events, plural(events),
                        size_for_people(totals.bytes), totals.streams, plural(totals.streams), discarded,
                        how_to_see_them());
 }
@@ -115,7 +117,7 @@ void RecordingReport::print_output_error() const {
         return tell("leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o",
                     recording_.output_error()->message, left, plural(left));
     const std::uint64_t lost = relay()->figures().events_lost + left;
-    tell("leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR",
+    tell("leat: {}: the trace lacks {} event{}; check the relay, or record with -o DIR",
          recording_.output_error()->message, lost, plural(lost));
 }
 

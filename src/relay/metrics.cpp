@@ -29,6 +29,8 @@ constexpr std::array kCounters{
     Counter{"leat_relay_received_metadata_bytes_total", "Bytes of metadata", &Traffic::metadata_bytes},
     Counter{"leat_relay_lost_packets_total", "Packets of which the data or the index never came",
             &Traffic::lost_packets},
+    Counter{"leat_relay_removed_packets_total", "Packets that went into files which somebody had removed",
+            &Traffic::removed_packets},
     Counter{"leat_relay_sessions_total", "Sessions that producers have begun", &Traffic::sessions},
     Counter{"leat_relay_refused_connections_total", "Connections that got no place", &Traffic::refused_connections},
     Counter{"leat_relay_disk_stalls_total", "Times that a connection began to wait for room on the disk",

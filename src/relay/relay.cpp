@@ -71,6 +71,8 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
     std::erase_if(directories_, [](const auto& entry) { return entry.second.expired(); });
     if (const auto found = directories_.find(key); found != directories_.end())
         if (auto directory = found->second.lock()) return directory;
+    if (LEAT_TRY(output_.renew_root_if_removed()))
+        log("the output directory was removed: new sessions are in a new one");
     const std::string free = beside_others(path);
     if (free.size() > kMaxSessionPath)
         return refused("the path of the session has {} bytes of at most {}", free.size(), kMaxSessionPath);

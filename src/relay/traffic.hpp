@@ -13,6 +13,7 @@ struct Traffic {
     Count indexes{0};  // entries
     Count beacons{0};
     Count lost_packets{0};
+    Count removed_packets{0};  // of files that somebody had removed before
     Count metadata_bytes{0};
     Count sessions{0};
     // Connections: turned away, and times that one began to wait because the disk was full or no descriptor was left.

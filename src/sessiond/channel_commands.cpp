@@ -36,7 +36,7 @@ Result<void> check_not_started(const DaemonSession& session, const char* what) {
 }
 
 Result<Channel*> add_channel(DaemonSession& session, Channel channel) {
-    LEAT_TRY(check_name(channel.name, "channel"));
+    LEAT_TRY(check_channel_name(channel.name));
     LEAT_TRY(check_not_started(session, "channels are"));
     auto& channels = session.session.channels();
     if (channels.size() >= kMaxChannels)

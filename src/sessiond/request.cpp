@@ -98,6 +98,12 @@ Result<void> check_name(std::string_view name, const char* of_what) {
     return {};
 }
 
+Result<void> check_channel_name(std::string_view name) {
+    LEAT_TRY(check_name(name, "channel"));
+    if (name.starts_with('.')) return bad_usage("the name of a channel begins with no dot: \"{}\"", name);
+    return {};
+}
+
 json answer_ok() { return {{"ok", true}}; }
 
 json answer_error(const Error& error) {

@@ -71,6 +71,8 @@ Error daemon_ends();
 
 // Sessions and channels have such names.
 Result<void> check_name(std::string_view name, const char* of_what);
+// The same for a channel, whose files begin with its name: readers and relays pass over hidden ones.
+Result<void> check_channel_name(std::string_view name);
 
 nlohmann::json answer_ok();
 nlohmann::json answer_error(const Error& error);

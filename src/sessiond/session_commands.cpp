@@ -474,6 +474,8 @@ std::optional<Commands::Answer> Commands::load(Call& call) {
     auto place = place_of(members, call.client, other_name.value_or(saved_name));
     // The request is one that can be understood: it is what somebody has saved that cannot.
     if (!definition) return refused("{}", definition.error().message);
+    for (const session::Channel& channel : definition->parameters.channels)
+        if (auto named = check_channel_name(channel.name); !named) return refused("{}", named.error().message);
     if (auto wrong = members.check(); !wrong) return refused("{}", wrong.error().message);
     if (!place) return tl::unexpected(std::move(place).error());
     definition->parameters.name = other_name.value_or(saved_name);

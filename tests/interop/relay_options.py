@@ -236,7 +236,7 @@ class Metrics(OptionsTest):
         expected = {"leat_relay_received_bytes_total": 4 * 4096, "leat_relay_received_packets_total": 4,
                     "leat_relay_received_indexes_total": 4, "leat_relay_received_beacons_total": 0,
                     "leat_relay_received_metadata_bytes_total": len(peer.METADATA),
-                    "leat_relay_lost_packets_total": 1, "leat_relay_sessions_total": 1,
+                    "leat_relay_lost_packets_total": 1, "leat_relay_removed_packets_total": 0, "leat_relay_sessions_total": 1,
                     "leat_relay_refused_connections_total": 0, "leat_relay_disk_stalls_total": 0,
                     'leat_relay_connections{port="control"}': 1, 'leat_relay_connections{port="data"}': 1,
                     'leat_relay_connections{port="live"}': 1, "leat_relay_sessions": 1,

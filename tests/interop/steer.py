@@ -214,6 +214,7 @@ class Verbs(SteerTest):
         self.leat("set-session", GOOD_NAMES[1])
         for name in BAD_NAMES[:-2]:
             self.assert_refused("enable-channel", name, status=2)
+        self.assert_refused("enable-channel", ".hidden", status=2, parts=["no dot"])
         for name in GOOD_NAMES:
             self.leat("enable-channel", name)
             self.leat("enable-event", "test:*", f"--channel={name}")

@@ -62,7 +62,14 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
             std::strerror(errno), path);
     const bool may_write = ::faccessat(fd.get(), ".", W_OK | X_OK, 0) == 0 || (errno != EACCES && errno != EROFS);
     if (!may_write) return io_error(fmt::format("cannot use {} for output", path));
-    return ConfinedDirectory(std::move(fd));
+    return ConfinedDirectory(std::move(fd), std::filesystem::absolute(path, error).string());
+}
+
+Result<bool> ConfinedDirectory::renew_root_if_removed() {
+    struct stat status {};
+    if (::fstat(fd(), &status) != 0 || status.st_nlink != 0) return false;
+    *this = LEAT_TRY(open_root(root_path_));
+    return true;
 }
 
 // Step by step, each from the one before: openat2() makes no directories, and mkdirat() alone would follow links.

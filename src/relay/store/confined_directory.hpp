@@ -18,6 +18,8 @@ class ConfinedDirectory {
     // The output directory itself: made if it is not there; the user chose it, so links in its path are the user's.
     // kUnsupported where openat2() is missing, which all else here needs.
     static Result<ConfinedDirectory> open_root(const std::string& path);
+    // Of that one: where somebody has removed it, opens, or makes, what its path leads to now; then true. One thread.
+    Result<bool> renew_root_if_removed();
 
     // Makes what is missing of a relative path like "host/session/ust". Empty: this directory again.
     [[nodiscard]] Result<ConfinedDirectory> make(std::string_view path) const;
@@ -40,9 +42,11 @@ class ConfinedDirectory {
     [[nodiscard]] int fd() const { return fd_.get(); }
 
   private:
-    explicit ConfinedDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
+    explicit ConfinedDirectory(UniqueFd fd, std::string root_path = {})
+        : fd_(std::move(fd)), root_path_(std::move(root_path)) {}
 
     UniqueFd fd_;
+    std::string root_path_;  // of the output directory alone
 };
 
 struct ConfinedDirectory::Made {

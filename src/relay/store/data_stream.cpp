@@ -235,6 +235,7 @@ void DataStream::note_committed(const ctf::IndexEntry& entry) {
 // Older files may have been rolled away, which is no news.
 void DataStream::note_if_removed(const StreamFile& file) {
     if (file.number() + 1 != files_->next_number() || !file.is_removed()) return;
+    ++parameters_.traffic->removed_packets;
     if (removed_packets_++ == 0)
         log("stream {}: somebody has removed its file of {}: what comes for that is lost", parameters_.id,
             parameters_.files.path);

@@ -34,6 +34,13 @@ TEST_F(ControlCommandsTest, OpenStreamsOfASessionAreLimited) {
     EXPECT_EQ(producer.add_stream("metadata"), 0U);
 }
 
+TEST_F(ControlCommandsTest, OutputDirectoryThatWasRemovedIsMadeAgain) {
+    std::filesystem::remove_all(scratch.path());
+    producer.begin_session();
+    EXPECT_NE(producer.add_stream("channel_0"), 0U);
+    EXPECT_FALSE(std::filesystem::is_empty(scratch.path()));
+}
+
 TEST_F(ControlCommandsTest, OfStreamsThatHaveEndedTheLastAreRemembered) {
     producer.begin_session();
     for (int i = 0; i < 1030; ++i) producer.close_stream(producer.add_stream(fmt::format("channel_{}", i)));
