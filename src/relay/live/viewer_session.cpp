@@ -258,11 +258,13 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         cursor.needed_metadata = metadata.end;
     } else if (cursor.view.is_finished) {
         reply.status = wire::IndexStatus::kHangUp;
-    } else if (cursor.view.beacon) {
+    } else if (cursor.view.beacon && publications == cursor.attachment->publications) {
         reply.entry.timestamp_end = cursor.view.beacon->timestamp;
         reply.entry.stream_class_id = cursor.view.beacon->stream_class_id;
         reply.status = wire::IndexStatus::kInactive;
     } else {
+        // Also where there are streams that the viewer has not been told of: they may have older events than a beacon,
+        // and babeltrace2, which asks for streams only behind a packet, aborts when it is shown them.
         reply.status = wire::IndexStatus::kRetry;
     }
     return reply;
