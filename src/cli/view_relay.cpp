@@ -133,8 +133,11 @@ class Following {
             if (!is_new_part(listed)) continue;
             attached_.insert(listed.id);
             auto attached = session.attach(listed, seek);
-            // One that has come and gone meanwhile.
-            if (!attached && attached.error().kind == ErrorKind::kNotFound && has_attached_) continue;
+            // Of one more, which may have come and gone meanwhile: the others go on.
+            if (!attached && has_attached_) {
+                if (attached.error().kind != ErrorKind::kNotFound) print_warning(attached.error().message);
+                continue;
+            }
             LEAT_TRY(std::move(attached));
             ++count;
         }
