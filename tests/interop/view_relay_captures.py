@@ -108,7 +108,7 @@ class CapturedRelay:
         last = self.said.get(about)
         if not replies:
             # A relay repeats itself until something happens, and nothing happened during the capture.
-            can_repeat = command in (peer.GET_NEW_STREAMS, peer.GET_METADATA, peer.GET_NEXT_INDEX)
+            can_repeat = command in (peer.LIST_SESSIONS, peer.GET_NEW_STREAMS, peer.GET_METADATA, peer.GET_NEXT_INDEX)
             return last if can_repeat and last and not last.is_hang_up else None
         if command == peer.GET_NEW_STREAMS and replies[0].is_hang_up and self.has_indexes():
             return last
