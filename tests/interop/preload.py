@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from support import (BUILD, LEAT, MUSL_GCC, PROGRAMS, InteropTest, compiled, lacks, main, needs, plain_run, program,
-                     without_daemon)
+                     runs_32_bit_programs, without_daemon)
 
 LARGE_RINGS = ("--ring-size", "16M")
 
@@ -277,6 +277,7 @@ class OtherLoaders(InteropTest):
         self.record_like_plain(compiled(["gcc", "-static"], self.directory / "static", SPEAKING))
 
     @needs(os.path.exists(LOADER_32_BIT), "32-bit-libc")
+    @needs(runs_32_bit_programs(), "32-bit-kernel")
     def test_32_bit_program(self):
         compiler = ["gcc", "-m32", "-nostdlib", "-pie", f"-Wl,-I{LOADER_32_BIT}"]
         self.record_like_plain(compiled(compiler, self.directory / "of-32-bit", EXITING_32_BIT))

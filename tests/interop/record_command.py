@@ -14,7 +14,7 @@ import termios
 
 from relays import LeatRelay
 from support import (LEAT, MUSL_GCC, ON_ONE_CPU, PATIENCE, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
-                     lacks, main, needs, outside_gate, plain_run, program, wait_until)
+                     lacks, main, needs, outside_gate, plain_run, program, runs_32_bit_programs, wait_until)
 
 
 def tree(path):
@@ -333,13 +333,10 @@ class NothingRecorded(InteropTest):
         self.assert_one_line(self.closing_line_with_or_without_preload(self.empty_program(MUSL_GCC)),
                              "another C library", "ld-musl-x86_64.so.1", "build it with glibc")
 
+    @needs(runs_32_bit_programs(), "32-bit-kernel")
     def test_32_bit(self):
         program_of_32_bit = compiled(["gcc", "-m32", "-nostdlib", "-static"], self.directory / "of-32-bit",
                                      'void _start(void) { __asm__("mov $1, %eax; xor %ebx, %ebx; int $0x80"); }')
-        try:
-            subprocess.run([program_of_32_bit], check=True)
-        except OSError:
-            lacks("32-bit-kernel")
         self.assert_one_line(self.closing_line_with_or_without_preload(program_of_32_bit), "is a 32-bit program")
 
     def test_script_of_a_script_whose_interpreter_is_static(self):

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -272,6 +273,22 @@ def has(*programs):
 without_sanitizers = needs(not SANITIZERS, "sanitizers")
 
 
+@functools.cache
+def runs_32_bit_programs():
+    """Whether the kernel does: some are built without that, or started without it."""
+    base, end_with_0 = 0x8048000, bytes.fromhex("b801000000 31db cd80")
+    header = b"\x7fELF\1\1\1" + bytes(9) + struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+    size = 84 + len(end_with_0)
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "of-32-bit"
+        path.write_bytes(header + struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 5, 0x1000) + end_with_0)
+        path.chmod(0o755)
+        try:
+            return subprocess.run([path], check=False).returncode == 0
+        except OSError:
+            return False
+
+
 def can_be_two_users():
     """Whether we are root, and not only in a user namespace that has no other users."""
     ranges = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
@@ -367,4 +384,6 @@ def main():
     # Without rseq, tests of recordings would test the rings of threads twice.
     if HAS_RSEQ and not has_rseq() and not note_skip("rseq"):
         raise SystemExit("this machine lacks rseq")
+    if BITS == 32 and not runs_32_bit_programs():
+        raise SystemExit(0 if note_skip("32-bit-kernel") else "this machine runs no 32-bit programs")
     unittest.main(argv=sys.argv[:1] if IS_FROM_CTEST else None, verbosity=2)

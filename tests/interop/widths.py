@@ -7,20 +7,22 @@ import subprocess
 import time
 
 from session_daemons import SessionTest, discarded
-from support import BUILD, PATIENCE, InteropTest, lacks, main, outside_gate, program
+from support import BUILD, PATIENCE, InteropTest, lacks, main, outside_gate, program, runs_32_bit_programs
 
 WIDTHS = (32, 64)
 
 
-def have_32_bits():
-    return os.path.exists(program("widths", 32))
+def need_32_bits():
+    if not os.path.exists(program("widths", 32)):
+        lacks("32-bit-compiler")
+    if not runs_32_bit_programs():
+        lacks("32-bit-kernel")
 
 
 class Both(SessionTest):
     def setUp(self):
         super().setUp()
-        if not have_32_bits():
-            lacks("32-bit-compiler")
+        need_32_bits()
 
     def traces_of(self, directory):
         """The events of each width, from its own trace."""
@@ -169,8 +171,7 @@ class Recorded(InteropTest):
     """leat record has one trace for whatever it has started."""
 
     def test_both_widths_are_in_one_trace(self):
-        if not have_32_bits():
-            lacks("32-bit-compiler")
+        need_32_bits()
         script = "; ".join(f"{program('widths', bits)} 1000" for bits in WIDTHS)
         recording = self.record("sh", "-c", script, options=("-e", "width:*"))
         self.assertEqual(recording.stdout, "4 4 4\n8 8 8\n")
@@ -184,7 +185,7 @@ class Recorded(InteropTest):
 
 class Installed(InteropTest):
     def test_component_of_its_own(self):
-        if not have_32_bits():
+        if not os.path.exists(program("widths", 32)):
             lacks("32-bit-compiler")
         subprocess.run(["cmake", "--install", BUILD, "--component", "32bit", "--prefix", self.directory / "usr"],
                        check=True, stdout=subprocess.DEVNULL)
