@@ -49,7 +49,7 @@ Result<void> follow(net::WaitingSocket socket, const UniqueFd& other_end, LiveMe
     LEAT_TRY(connection.create_viewer_session());
     ShownPackets shown;
     RelaySession session(connection, merge, shown, [](const std::string&) {});
-    for (const wire::ListedSession& listed : sessions) LEAT_TRY(session.attach(listed, wire::Seek::kBeginning));
+    for (const wire::ListedSession& listed : sessions) (void)LEAT_TRY(session.attach(listed, wire::Seek::kBeginning));
     while (true) {
         const Progress progress = LEAT_TRY(session.advance());
         LEAT_TRY(print(merge, sink));

@@ -107,8 +107,22 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     return options;
 }
 
-Result<Viewed> view(ViewArguments& arguments) {
+// Puts the traces of sessions in the place of their names.
+Result<void> find_traces(ViewArguments& arguments) {
+    const bool names_url = std::ranges::any_of(arguments.traces, net::is_relay_url);
     LEAT_TRY(put_sessions_traces(arguments.traces));
+    const auto url = std::ranges::find_if(arguments.traces, net::is_relay_url);
+    if (!names_url && url != arguments.traces.end()) arguments.daemons_url = *url;
+    if (!arguments.live_port) return {};
+    if (!arguments.daemons_url) misuse("--live-port is for a session of the session daemon whose trace is at a relay");
+    net::RelayUrl at_port = LEAT_TRY(net::parse_relay_url(*url));
+    at_port.port = *arguments.live_port;
+    *url = at_port.url_of(at_port.target_host, at_port.session);
+    return {};
+}
+
+Result<Viewed> view(ViewArguments& arguments) {
+    LEAT_TRY(find_traces(arguments));
     const viewer::TextOptions options = text_options(arguments);
     arguments.selection = arguments.selection_options.parse(arguments.text.is_gmt);
     const bool is_of_relay = std::ranges::any_of(arguments.traces, net::is_relay_url);
@@ -155,6 +169,10 @@ void add_view_command(CLI::App& app, int& exit_status) {
         ->check(CLI::IsMember({"start", "now"}));
     command->add_flag("--reconnect", arguments->reconnects,
                       "when the relay or the session goes away, wait for its return");
+    command
+        ->add_option("--live-port", arguments->live_port,
+                     "of the relay that has the session, where viewers come (default: 5344)")
+        ->check(CLI::Range(1, 65535));
     command->add_option("--threads", arguments->threads, "threads that make text (default: one for each CPU)")
         ->check(CLI::Range(1, kMostThreads));
     arguments->selection_options.add_to(*command);

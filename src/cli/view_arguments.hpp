@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,9 @@
 namespace leat::cli {
 
 struct ViewArguments {
-    std::vector<std::string> traces{};  // paths, or one net:// URL
+    std::vector<std::string> traces{};         // paths, or one net:// URL
+    std::optional<std::string> daemons_url{};  // that URL, if it is the session daemon's, for a session that was named
+    std::optional<std::uint16_t> live_port{};  // of the relay that has such a session
     std::string names{};
     std::string fields{};
     bool has_clock_date = false;

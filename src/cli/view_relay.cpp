@@ -9,6 +9,7 @@
 #include "base/printable_text.hpp"
 #include "cli/live_printer.hpp"
 #include "cli/misuse.hpp"
+#include "cli/session_trace.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
 #include "cli/view_arguments.hpp"
@@ -67,7 +68,7 @@ Result<void> list(const ViewArguments& arguments, const net::RelayUrl& url, Live
 class Following {
   public:
     Following(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options)
-        : reconnects_(arguments.reconnects),
+        : arguments_(arguments),
           seek_(arguments.from == "now" ? wire::Seek::kLast : wire::Seek::kBeginning),
           url_(url),
           printer_(options, arguments.selection.filter()) {}
@@ -84,10 +85,19 @@ class Following {
             LEAT_TRY(printer_.print());
             LEAT_TRY(printer_.flush());
             if (is_over()) return {};
-            if (!reconnects_ && !followed) return followed;
+            if (!arguments_.reconnects && !followed) return followed;
+            // Asked first: what a session has sent that is no more, the relay shows by then.
+            const bool goes_on = followed && session_goes_on();
             is_next_part_ = followed && has_next_part();
             if (is_next_part_) continue;
-            if (!reconnects_) return printer_.outcome(cut_short_);
+            if (goes_on) {
+                is_next_part_ = true;
+                if (!has_attached_) tell_of_waiting();
+                wait();
+                if (is_over()) return {};
+                continue;
+            }
+            if (!arguments_.reconnects) return printer_.outcome(cut_short_);
             if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
             has_attached_ = false;
             wait();
@@ -99,15 +109,31 @@ class Following {
 
     void wait() const { net::WaitingSocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
 
+    // Between two programs of a session, a relay has nothing of it that is not finished.
+    [[nodiscard]] bool session_goes_on() const {
+        if (!arguments_.daemons_url) return false;
+        const auto trace = find_session_trace(url_.session);
+        return trace && *trace == arguments_.daemons_url;
+    }
+
+    void tell_of_waiting() {
+        if (!std::exchange(has_told_of_waiting_, true))
+            tell("leat: session \"{}\" has sent nothing to {} so far: waiting for it", url_.session, url_.address());
+    }
+
     Result<void> follow_once() {
-        LiveConnection connection = LEAT_TRY(connect(url_, stop_.fd()));
+        auto connected = connect(url_, stop_.fd());
+        if (!connected && arguments_.daemons_url && !arguments_.live_port)
+            connected.error().message += "; if viewers come to another port of it, name that: --live-port";
+        LiveConnection connection = LEAT_TRY(std::move(connected));
         const auto sessions = LEAT_TRY(connection.list_sessions());
         LEAT_TRY(connection.create_viewer_session());
         viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
         const bool is_next_part = std::exchange(is_next_part_, false);
         if (!is_next_part) attached_.clear();
-        const std::size_t count = LEAT_TRY(attach(session, sessions, seek_));
-        if (count == 0 && is_next_part) return {};  // it has gone again
+        // All that a next part has is later than what `--from=now` leaves out.
+        const std::size_t count = LEAT_TRY(attach(session, sessions, is_next_part ? wire::Seek::kBeginning : seek_));
+        if (count == 0 && (is_next_part || arguments_.daemons_url)) return {};  // it has gone again, or is to come
         if (count == 0)
             return not_found("no session \"{}\" of host {}: leat view net://{} lists what there is", url_.session,
                              url_.target_host, url_.address());
@@ -128,18 +154,23 @@ class Following {
     // have one, and a producer that connected again has made a second part of its own.
     Result<std::size_t> attach(viewer::RelaySession& session, const std::vector<wire::ListedSession>& sessions,
                                wire::Seek seek) {
+        // A relay that was started again gives the same numbers to others.
+        std::erase_if(attached_, [&](std::uint64_t id) {
+            return std::ranges::find(sessions, id, &wire::ListedSession::id) == sessions.end();
+        });
         std::size_t count = 0;
         for (const wire::ListedSession& listed : sessions) {
             if (!is_new_part(listed)) continue;
             attached_.insert(listed.id);
-            auto attached = session.attach(listed, seek);
-            // Of one more, which may have come and gone meanwhile: the others go on.
-            if (!attached && has_attached_) {
-                if (attached.error().kind != ErrorKind::kNotFound) print_warning(attached.error().message);
+            const std::optional<Error> refusal = LEAT_TRY(session.attach(listed, seek));
+            if (!refusal) ++count;
+            // It may have come and gone meanwhile: others go on, or are to come.
+            else if (refusal->kind == ErrorKind::kNotFound && (has_attached_ || arguments_.daemons_url))
                 continue;
-            }
-            LEAT_TRY(std::move(attached));
-            ++count;
+            else if (!has_attached_)
+                return tl::unexpected(*refusal);
+            else
+                print_warning(refusal->message);
         }
         return count;
     }
@@ -177,7 +208,7 @@ class Following {
         return {};
     }
 
-    bool reconnects_;
+    const ViewArguments& arguments_;
     wire::Seek seek_;
     const net::RelayUrl& url_;
     StopSignals stop_;
@@ -186,6 +217,7 @@ class Following {
     bool has_attached_ = false;
     std::set<std::uint64_t> attached_{};  // on this connection, or on the one before, of which this is the next part
     bool is_next_part_ = false;
+    bool has_told_of_waiting_ = false;
     std::uint64_t cut_short_ = 0;
 };
 

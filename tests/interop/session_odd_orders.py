@@ -2,6 +2,7 @@
 """Steps that are all legal, in orders that are seldom taken: tried again after a failure, by two users at once, with what is left
 of another session, killed in between. Each was wrong once."""
 import grp
+import json
 import os
 import pathlib
 import re
@@ -371,6 +372,37 @@ class AfterAFailure(OddOrders):
         self.assertEqual(viewer.wait(PATIENCE), 0)
         self.leat("destroy", "web")
         self.assertEqual(len(lines()), 40)
+
+    def test_viewer_of_a_session_waits_for_processes_that_are_to_come(self):
+        """Between two of them, the relay has nothing of it."""
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", f"--live={relay.url}")
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+
+        def lines():
+            return shown.read_text().splitlines()
+
+        def relays_sessions():
+            return json.loads(plain_run(LEAT, "view", "--format=json", f"net://{relay.address}:{relay.live}").stdout)
+        shown, said = self.directory / "shown", self.directory / "said"
+        with open(shown, "wb") as output, open(said, "wb") as errors:
+            viewer = subprocess.Popen([LEAT, "view", "web", f"--live-port={relay.live}"], stdout=output, stderr=errors)
+        self.addCleanup(viewer.kill)
+        wait_until(lambda: "waiting" in said.read_text(), "word that nothing is there")
+        for number in range(1, 4):
+            running = self.program()
+            running.do("emit 10")
+            wait_until(lambda: len(lines()) == 10 * number, f"events of the process {number}")
+            running.end()
+            wait_until(lambda: not relays_sessions(), f"end of the process {number} at the relay")
+        self.assertIsNone(viewer.poll())
+        self.leat("destroy", "web")
+        self.assertEqual(viewer.wait(PATIENCE), 0, said.read_text())
+        self.assertEqual(len(lines()), 30)
 
     def test_keeper_without_descriptors_ends_and_is_missed(self):
         """It does not go on with what is old: the daemon says that its sessions are not kept any more."""

@@ -627,8 +627,8 @@ inline void ViewedRelayModel::connect() {
                                                               [this](const std::string& why) { complain(why); });
     const auto attached = viewer_->session->attach(sessions->front(), wire::Seek::kBeginning);
     viewer_->relay->synchronize();
-    if (attached) return;
-    complain(attached.error().message);
+    if (attached && !*attached) return;
+    complain(attached ? (*attached)->message : attached.error().message);
     disconnect();
 }
 

@@ -1,7 +1,6 @@
 #include "viewer/read/relay_session.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "ctf/metadata/metadata_stream.hpp"
@@ -32,20 +31,21 @@ std::uint64_t next_trace_number() {
     return number++;
 }
 
-tl::unexpected<Error> attach_error(const wire::ListedSession& session, wire::AttachStatus status) {
+Error attach_error(const wire::ListedSession& session, wire::AttachStatus status) {
     const auto clause = fmt::format("cannot attach to session \"{}\"", session.session_name);
     switch (status) {
         case wire::AttachStatus::kAlready:
-            return refused("{}: another viewer is attached, and this relay serves one: end it, or use leat-relayd",
-                           clause);
+            return {ErrorKind::kRefused,
+                    clause + ": another viewer is attached, and this relay serves one: end it, or use leat-relayd"};
         case wire::AttachStatus::kUnknownSession:
-            return not_found("{}: it has ended", clause);
+            return {ErrorKind::kNotFound, clause + ": it has ended"};
         case wire::AttachStatus::kNotLive:
-            return unsupported("{}: it is not live: create it with lttng create --live, or read its files", clause);
+            return {ErrorKind::kUnsupported,
+                    clause + ": it is not live: create it with lttng create --live, or read its files"};
         case wire::AttachStatus::kSeekError:
-            return unsupported("{}: the relay cannot start there: try --from=start", clause);
+            return {ErrorKind::kUnsupported, clause + ": the relay cannot start there: try --from=start"};
         default:
-            return refused("{}: the relay answered with status {}", clause, status);
+            return {ErrorKind::kRefused, fmt::format("{}: the relay answered with status {}", clause, status)};
     }
 }
 
@@ -56,22 +56,23 @@ RelaySession::~RelaySession() {
     merge_->refresh();
 }
 
-Result<void> RelaySession::attach(const wire::ListedSession& session, wire::Seek seek) {
+Result<std::optional<Error>> RelaySession::attach(const wire::ListedSession& session, wire::Seek seek) {
     const auto answer = LEAT_TRY(connection_->attach(session.id, seek));
     if (answer.status != wire::AttachStatus::kOk) return attach_error(session, answer.status);
-    sessions_.push_back({session.id});
-    add_streams(answer.streams);
-    return {};
+    add_streams(sessions_.emplace_back(Session{session.id}), answer.streams);
+    return std::optional<Error>();
 }
 
-void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descriptors) {
+void RelaySession::add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors) {
     std::set<std::uint64_t> traces;
     for (const wire::StreamDescriptor& descriptor : descriptors) {
-        if (!known_streams_.emplace(descriptor.id, true).second) continue;
+        if (!known_streams_.insert(descriptor.id).second) continue;
+        session.streams.push_back(descriptor.id);
         if (known_streams_.size() > kMaxStreams) {
             warn_("the relay has more streams than can be followed");
             break;
         }
+        session.traces.insert(descriptor.trace_id);
         const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
         if (descriptor.is_metadata != 0) {
             metadata_.push_back({descriptor.id, descriptor.trace_id});
@@ -99,6 +100,7 @@ Result<Progress> RelaySession::advance() {
 }
 
 Result<void> RelaySession::wait() {
+    if (!connection_->has_requested_news()) LEAT_TRY(leave_ended());
     if (!takes_news()) return connection_->wait();
     if (!connection_->has_requested_news()) LEAT_TRY(connection_->request_news());
     return take_news();
@@ -220,12 +222,41 @@ Result<void> RelaySession::ask_for_streams() {
     return {};
 }
 
+// Those that go on may outlive thousands that end, as each process may have one. The last one is left at the end. A
+// relay forgets what it has for us of a session that we leave: all that it has sent must have been shown.
+Result<void> RelaySession::leave_ended() {
+    if (std::ranges::all_of(sessions_, &Session::has_hung_up)) return {};
+    for (auto session = sessions_.begin(); session != sessions_.end();) {
+        const auto is_followed = [this](std::uint64_t id) { return data_.contains(id); };
+        if (!session->has_hung_up || std::ranges::any_of(session->streams, is_followed)) {
+            ++session;
+            continue;
+        }
+        LEAT_TRY(connection_->detach(session->id));
+        const Session left = std::move(*session);
+        session = sessions_.erase(session);
+        forget(left);
+    }
+    return {};
+}
+
+// Relays number traces as they like: another session may have one of the same number.
+void RelaySession::forget(const Session& left) {
+    for (const std::uint64_t id : left.streams) known_streams_.erase(id);
+    for (const std::uint64_t id : left.traces) {
+        if (std::ranges::any_of(sessions_, [&](const Session& session) { return session.traces.contains(id); }))
+            continue;
+        std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == id; });
+        traces_.erase(id);
+    }
+}
+
 Result<void> RelaySession::ask_for_streams(Session& session) {
     if (session.has_hung_up) return {};
     const auto answer = LEAT_TRY(connection_->new_streams(session.id));
     switch (answer.status) {
         case wire::NewStreamsStatus::kOk:
-            add_streams(answer.streams);
+            add_streams(session, answer.streams);
             return {};
         case wire::NewStreamsStatus::kNoNew:
             return {};
@@ -388,7 +419,8 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
     warn_of_failure(data);
     const auto is_new = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& properties) {
         const auto missed = shown_->add(*(*model)->trace_class, stream_class_id, properties);
-        if (missed) warn_of_missed(data, *missed);
+        if (missed.value_or(0) != 0 && !is_awaited_elsewhere(data, *(*model)->trace_class, stream_class_id, properties))
+            warn_of_missed(data, *missed);
         return missed.has_value();
     };
     auto fed = data.stream->feed(*model, std::move(packet), offset, is_new);
@@ -409,11 +441,24 @@ void RelaySession::do_without_metadata(Data& data) {
         data.lacks_metadata = true;
 }
 
+// A producer that has connected again goes on in another stream, and what it had sent before may still be on its way.
+bool RelaySession::is_awaited_elsewhere(const Data& data, const ctf::TraceClass& trace_class,
+                                        std::uint64_t stream_class_id, const ctf::PacketProperties& packet) {
+    return std::ranges::any_of(data_, [&](const auto& entry) {
+        const Data& other = entry.second;
+        const StreamIdentity& stream = other.stream->identity();
+        if (&other == &data || stream.instance_id != packet.stream_instance_id || stream.class_id != stream_class_id)
+            return false;
+        const auto model = traces_.at(other.trace_id).model();
+        return model && *model != nullptr && (*model)->trace_class->uuid == trace_class.uuid;
+    });
+}
+
 // A killed relay may have stored packets that it had not shown to us yet. When it is started again, it does not show
 // them. Gaps within one connection need no warning here: the stream counts them by the packets' numbers.
 void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
     const StreamIdentity& stream = data.stream->identity();
-    if (packets == 0 || stream.instance_id) return;
+    if (stream.instance_id) return;
     ++cut_short_;
     warn_(fmt::format("{}: {} packet{} before this connection {} not shown: the relay's files have what it has stored",
                       stream.name, packets, packets == 1 ? "" : "s", packets == 1 ? "is" : "are"));

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,8 @@ class RelaySession {
     // Ends the streams, so that the merge does not wait for them any longer.
     ~RelaySession();
 
-    // An error says why the relay refused, and what to do.
-    Result<void> attach(const wire::ListedSession& session, wire::Seek seek);
+    // Returns why the relay refused, and what to do, if it did. An error is one of the connection.
+    Result<std::optional<Error>> attach(const wire::ListedSession& session, wire::Seek seek);
     // Supplies all streams whose packets have been read to the end. Call wait() when it returns kNothingNew.
     Result<Progress> advance();
     Result<void> wait();
@@ -53,6 +54,8 @@ class RelaySession {
     struct Session {
         std::uint64_t id;
         bool has_hung_up = false;
+        std::set<std::uint64_t> traces{};      // by their ids in the relay
+        std::vector<std::uint64_t> streams{};  // that it has told of, by their ids
     };
     struct Metadata {
         std::uint64_t stream_id;
@@ -69,8 +72,10 @@ class RelaySession {
         bool lacks_metadata = false;                      // the last packet could not be read
     };
 
-    void add_streams(const std::vector<wire::StreamDescriptor>& descriptors);
+    void add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors);
     Result<void> ask_for_streams(Session& session);
+    Result<void> leave_ended();
+    void forget(const Session& left);
     // True: the relay tells what is new in all streams (GET_NEWS). False: it is asked about each stream that is hungry.
     [[nodiscard]] bool takes_news() const;
     Result<bool> advance_by_asking();
@@ -94,6 +99,8 @@ class RelaySession {
     Result<void> feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset);
     void do_without_metadata(Data& data);
     void warn_of_failure(const Data& data);
+    [[nodiscard]] bool is_awaited_elsewhere(const Data& data, const ctf::TraceClass& trace_class,
+                                            std::uint64_t stream_class_id, const ctf::PacketProperties& packet);
     void warn_of_missed(const Data& data, std::uint64_t packets);
     void end(Data& data, const std::string& why);
     void end_trace(std::uint64_t trace_id, const std::string& why);
@@ -107,8 +114,8 @@ class RelaySession {
     std::vector<Session> sessions_;
     std::map<std::uint64_t, LiveTrace> traces_;  // by their ids in the relay
     std::vector<Metadata> metadata_;
-    std::map<std::uint64_t, Data> data_;           // by id
-    std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer a stream twice
+    std::map<std::uint64_t, Data> data_;     // by id
+    std::set<std::uint64_t> known_streams_;  // a relay may offer a stream twice
     bool wants_streams_ = false;
     bool may_request_ahead_ = true;
     std::uint64_t queued_bytes_ = 0;

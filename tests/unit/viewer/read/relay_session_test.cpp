@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "support/byte_metadata.hpp"
 #include "support/scripted_socket.hpp"
@@ -77,7 +78,8 @@ class RelaySessionTest : public testing::Test {
         {
             RelaySession session(*connection, merge, shown_,
                                  [this](const std::string& warning) { warnings_ += warning; });
-            EXPECT_TRUE(session.attach({.id = 5, .live_timer_us = 1}, Seek::kBeginning));
+            for (const std::uint64_t id : sessions_)
+                EXPECT_FALSE(session.attach({.id = id, .live_timer_us = 1}, Seek::kBeginning).value());
             while (true) {
                 const auto progress = session.advance();
                 tell(merge, text);
@@ -101,6 +103,7 @@ class RelaySessionTest : public testing::Test {
                 text += fmt::format("{} ", *merge.message().time_ns / kSecond);
     }
 
+    std::vector<std::uint64_t> sessions_{5};
     ShownPackets shown_;
     std::string warnings_;
     std::string error_;
@@ -292,6 +295,28 @@ TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     script.add(NextIndexReply{.status = IndexStatus::kHangUp}, NewStreamsReply{NewStreamsStatus::kHangUp, 0});
     EXPECT_EQ(told_by(script), "2 ");
     EXPECT_EQ(error_ + warnings_, "");
+}
+
+// Thousands may come and go while another runs: neither the relay nor the viewer keeps anything of them.
+TEST_F(RelaySessionTest, SessionThatHasEndedIsLeftWhileAnotherGoesOn) {
+    const std::string first = packet(1, 9, "\2\6");
+    RelayScript script(kCanGetNews);
+    script.attached({2});
+    script.add(AttachReply{kOk, 0});
+    script.add(NewsReply{kOk, kNewStreams, 2}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(2, IndexStatus::kHangUp));
+    script.add(NewStreamsReply{NewStreamsStatus::kHangUp, 0}, NewStreamsReply{NewStreamsStatus::kOk, 0});
+    script.metadata().add(DetachReply{});
+    // What is told of it now is new: it is not known any more.
+    script.add(NewsReply{kOk, kNewStreams, 0}, NewStreamsReply{kOk, 2},
+               StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1},
+               StreamDescriptor{.id = 2, .trace_id = kTrace, .path = "p", .channel_name = "c"});
+    script.metadata().add(NewsReply{kOk, kNewStreams, 2}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(2, IndexStatus::kHangUp), NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    sessions_ = {5, 6};
+    EXPECT_EQ(told_by(script), "2 6 2 6 ");
+    EXPECT_EQ(error_, "");
+    EXPECT_EQ(warnings_, "");
 }
 
 // The relay was killed after it had stored two packets that no viewer had seen.
