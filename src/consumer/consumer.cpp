@@ -192,10 +192,18 @@ Result<void> Consumer::announce_new_streams() {
         if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) streams.push_back(&stream);
     if (streams.empty()) return {};
     LEAT_TRY(announce(streams));
-    // LTTng's relay tells viewers of new streams only along with a packet of one that they know ([LTTng-2.13],
-    // "Announcing streams"): give them one.
-    Stream& known = streams_.front();
-    return is_followed_ && !known.has_records() && !known.is_full() ? write_empty(known) : Result<void>();
+    if (!is_followed_) return {};
+    // Relays tell viewers of new streams only along with a packet of one that they know ([LTTng-2.13], "Announcing
+    // streams"), and babeltrace2 asks for no packet while a stream in front of it is quiet: give each one.
+    constexpr std::uint64_t kPause = 100'000'000;  // ns: one after the other, many threads would cost too many
+    const bool was_just_told = news_told_ != 0 && now_ < news_told_ + kPause;
+    const bool is_first_alone = parameters_.limit != nullptr || was_just_told;
+    if (!is_first_alone) news_told_ = now_;
+    for (Stream& known : std::span(streams_).first(is_first_alone ? 1 : streams_.size())) {
+        const bool is_known = known.is_announced && std::ranges::find(streams, &known) == streams.end();
+        if (is_known && !known.is_quarantined && !known.has_records() && !known.is_full()) LEAT_TRY(write_empty(known));
+    }
+    return {};
 }
 
 Result<void> Consumer::announce(std::span<Stream* const> streams) {

@@ -288,9 +288,10 @@ class Consumer {
     bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;
     std::optional<Error> unmapped_{};
-    std::uint64_t horizon_ = 0;  // ns: streams may have been told of this time
-    std::uint64_t now_ = 0;      // ns: between the two looks of this cycle
-    std::uint64_t newest_ = 0;   // ns: the latest end of any packet
+    std::uint64_t horizon_ = 0;    // ns: streams may have been told of this time
+    std::uint64_t now_ = 0;        // ns: between the two looks of this cycle
+    std::uint64_t newest_ = 0;     // ns: the latest end of any packet
+    std::uint64_t news_told_ = 0;  // ns: when all streams had a packet last because there were new ones
     bool wants_drain_ = false;
     bool is_idle_ = true;  // nothing more to drain soon: then every bell is armed
     bool wakes_at_first_record_ = false;

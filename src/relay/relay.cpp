@@ -70,7 +70,7 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
     const std::lock_guard lock(directories_mutex_);
     std::erase_if(directories_, [](const auto& entry) { return entry.second.expired(); });
     if (const auto found = directories_.find(key); found != directories_.end())
-        if (auto directory = found->second.lock()) return directory;
+        if (auto directory = found->second.lock(); directory != nullptr && !directory->is_removed()) return directory;
     if (LEAT_TRY(output_.renew_root_if_removed()))
         log("the output directory was removed: new sessions are in a new one");
     const std::string free = beside_others(path);

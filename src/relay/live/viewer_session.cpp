@@ -93,6 +93,7 @@ std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& 
         at = attachment.waiting.erase(at);
     }
     attachment.publications = state.publications;
+    attachment.beacons_withheld = 0;
     return found;
 }
 
@@ -212,9 +213,18 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     const auto found = cursors_.find(stream_id);
     if (found == cursors_.end())
         return {.status = metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError};
-    const wire::NextIndexReply reply = next_index(stream_id, found->second);
+    wire::NextIndexReply reply = next_index(stream_id, found->second);
     if (reply.status == wire::IndexStatus::kHangUp) erase_cursor(found);
+    if (reply.status == wire::IndexStatus::kInactive && is_to_wait(found->second, reply.flags))
+        reply = {.status = wire::IndexStatus::kRetry, .flags = reply.flags};
     return reply;
+}
+
+// Streams that the viewer has not been told of may have older events than a beacon, and babeltrace2 aborts when it is
+// shown them. But 2.0 reads the flags of packets alone, and asks for none while a stream in front of them is quiet.
+bool ViewerSession::is_to_wait(const Cursor& cursor, std::uint32_t flags) {
+    constexpr unsigned kMostBeacons = 10;  // babeltrace2 asks ten times a second
+    return (flags & wire::kNewStreams) != 0 && cursor.attachment->beacons_withheld++ < kMostBeacons;
 }
 
 // What is there is looked at first, under the lock, and then read without it: nothing behind it is told.
@@ -258,13 +268,11 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         cursor.needed_metadata = metadata.end;
     } else if (cursor.view.is_finished) {
         reply.status = wire::IndexStatus::kHangUp;
-    } else if (cursor.view.beacon && publications == cursor.attachment->publications) {
+    } else if (cursor.view.beacon) {
         reply.entry.timestamp_end = cursor.view.beacon->timestamp;
         reply.entry.stream_class_id = cursor.view.beacon->stream_class_id;
         reply.status = wire::IndexStatus::kInactive;
     } else {
-        // Also where there are streams that the viewer has not been told of: they may have older events than a beacon,
-        // and babeltrace2, which asks for streams only behind a packet, aborts when it is shown them.
         reply.status = wire::IndexStatus::kRetry;
     }
     return reply;

@@ -91,9 +91,10 @@ class ViewerSession {
         // The metadata's id, by the trace's, of those that it reads streams of.
         std::map<std::uint64_t, std::uint64_t> traces{};
         std::size_t cursors = 0;
-        bool is_closed = false;    // the session has ended
-        bool has_hung_up = false;  // and it has been told
-        bool is_news_due = false;  // streams, or the end, that news() has to tell of
+        bool is_closed = false;         // the session has ended
+        bool has_hung_up = false;       // and it has been told
+        bool is_news_due = false;       // streams, or the end, that news() has to tell of
+        unsigned beacons_withheld = 0;  // since there have been streams to ask for
     };
     // How far a data stream has been read:
     //
@@ -149,6 +150,8 @@ class ViewerSession {
     void wait_for_turn(std::uint64_t id, Cursor& cursor);
     bool add_news(News& news, Cursors::iterator at);
     wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
+    // Instead of a beacon.
+    static bool is_to_wait(const Cursor& cursor, std::uint32_t flags);
     void keep_open(std::uint64_t id, Cursor& cursor);
     // There is no descriptor for a file that the viewer needs.
     void note_shortage(const Error& error);

@@ -62,13 +62,30 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
             std::strerror(errno), path);
     const bool may_write = ::faccessat(fd.get(), ".", W_OK | X_OK, 0) == 0 || (errno != EACCES && errno != EROFS);
     if (!may_write) return io_error(fmt::format("cannot use {} for output", path));
-    return ConfinedDirectory(std::move(fd), std::filesystem::absolute(path, error).string());
+    Root root{.path = std::filesystem::canonical(path, error)};
+    root.parent = UniqueFd(::open(root.path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return ConfinedDirectory(std::move(fd), std::move(root));
 }
 
-Result<bool> ConfinedDirectory::renew_root_if_removed() {
+bool ConfinedDirectory::is_removed() const {
     struct stat status {};
-    if (::fstat(fd(), &status) != 0 || status.st_nlink != 0) return false;
-    *this = LEAT_TRY(open_root(root_path_));
+    return ::fstat(fd(), &status) == 0 && status.st_nlink == 0;
+}
+
+// Nobody chose what others may have put there meanwhile.
+Result<bool> ConfinedDirectory::renew_root_if_removed() {
+    if (!is_removed()) return false;
+    const std::string name = root_.path.filename().string();
+    const auto trouble = [this] { return fmt::format("the output directory {} was removed", root_.path.string()); };
+    const bool is_made = ::mkdirat(root_.parent.get(), name.c_str(), 0777) == 0;  // as open_root() makes it
+    if (!is_made && errno == ENOENT) return refused("{}, with what it was in: start the relay again", trouble());
+    if (!is_made && errno != EEXIST) return io_error(trouble());
+    UniqueFd fd(::openat(root_.parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    struct stat status {};
+    if (!fd.is_open() || ::fstat(fd.get(), &status) != 0) return io_error(trouble());
+    if (status.st_uid != ::geteuid() && status.st_uid != 0)
+        return refused("{}, and what is there now is another user's: start the relay again to use it", trouble());
+    fd_ = std::move(fd);
     return true;
 }
 

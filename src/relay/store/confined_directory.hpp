@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,11 @@ class ConfinedDirectory {
     // The output directory itself: made if it is not there; the user chose it, so links in its path are the user's.
     // kUnsupported where openat2() is missing, which all else here needs.
     static Result<ConfinedDirectory> open_root(const std::string& path);
-    // Of that one: where somebody has removed it, opens, or makes, what its path leads to now; then true. One thread.
+    // Of that one: where somebody has removed it, makes it anew, or opens what its user or root has put in its place;
+    // then true. One thread.
     Result<bool> renew_root_if_removed();
+    // Whether somebody has, of any one.
+    [[nodiscard]] bool is_removed() const;
 
     // Makes what is missing of a relative path like "host/session/ust". Empty: this directory again.
     [[nodiscard]] Result<ConfinedDirectory> make(std::string_view path) const;
@@ -42,11 +46,17 @@ class ConfinedDirectory {
     [[nodiscard]] int fd() const { return fd_.get(); }
 
   private:
-    explicit ConfinedDirectory(UniqueFd fd, std::string root_path = {})
-        : fd_(std::move(fd)), root_path_(std::move(root_path)) {}
+    // Where the output directory is.
+    struct Root {
+        std::filesystem::path path{};  // without links
+        UniqueFd parent{};
+    };
+
+    explicit ConfinedDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
+    ConfinedDirectory(UniqueFd fd, Root root) : fd_(std::move(fd)), root_(std::move(root)) {}
 
     UniqueFd fd_;
-    std::string root_path_;  // of the output directory alone
+    Root root_;  // of that one alone
 };
 
 struct ConfinedDirectory::Made {

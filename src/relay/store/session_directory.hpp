@@ -63,6 +63,8 @@ class SessionDirectory {
     // Relative to the relay's output.
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] bool is_found() const { return origin_ == Origin::kFound; }
+    // By somebody else: nothing new can be made in it.
+    [[nodiscard]] bool is_removed() const { return directory_.is_removed(); }
     // All of it, and of its file system.
     [[nodiscard]] Unsynced unsynced() const { return {duplicate(directory_.fd()), Unsynced::Extent::kFileSystem}; }
     [[nodiscard]] FileGuard* guard() const { return keepers_.guard.get(); }

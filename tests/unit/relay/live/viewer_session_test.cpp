@@ -137,6 +137,39 @@ TEST_F(ViewerSessionTest, StreamsAreToldWhenTheyArePublished) {
     EXPECT_EQ(new_streams(), "channel_1 ");
 }
 
+// They may have older events. But babeltrace2 2.0 does not see that there are streams to ask for while one is quiet.
+TEST_F(ViewerSessionTest, BeaconsAreHeldBackForAWhileWhereThereAreStreamsToAskFor) {
+    constexpr int kTimes = 10;
+    const std::string retry = fmt::format("({})", IndexStatus::kRetry);
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    producer.send_packet(data, 0, "packet", 1);
+    EXPECT_EQ(next(), "packet");
+    producer.send_index(data, 0, 0, 5);
+    EXPECT_EQ(next(), "quiet until 5");
+    for (const char* const channel : {"channel_1", "channel_2"}) {
+        producer.add_stream(channel);
+        producer.publish();
+        for (int i = 0; i < kTimes; ++i) EXPECT_EQ(next(), retry) << channel << i;
+        EXPECT_EQ(next(), "quiet until 5");
+        EXPECT_EQ(next(), "quiet until 5");
+        EXPECT_EQ(new_streams(), std::string(channel) + " ");
+        EXPECT_EQ(next(), "quiet until 5");
+    }
+}
+
+TEST_F(ViewerSessionTest, NewsHaveBeaconsBesideStreamsToAskFor) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    producer.add_stream("channel_1");
+    producer.publish();
+    producer.send_index(data, wire::kNoPacket, 0, 5);
+    const ViewerSession::News news = viewer.news(1000);
+    EXPECT_EQ(news.flags, wire::kNewStreams);
+    ASSERT_EQ(news.entries.size(), 1U);
+    EXPECT_EQ(news.entries.front().head.index.status, IndexStatus::kInactive);
+}
+
 // Also where it asks for all indexes first, and for the packets afterwards.
 TEST_F(ViewerSessionTest, ViewerOfManyStreamsKeepsFewFilesOpen) {
     constexpr int kStreams = 200;

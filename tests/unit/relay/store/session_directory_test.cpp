@@ -234,6 +234,38 @@ TEST(ConfinedDirectory, LinksThatStayInsideAreNotFollowedEither) {
     EXPECT_FALSE(fs::exists(scratch.path() / "victim" / "inner"));
 }
 
+TEST(ConfinedDirectory, RootThatWasRemovedIsMadeAgainWhereItWas) {
+    test::ScratchDirectory scratch;
+    const fs::path path = scratch.path() / "output";
+    fs::create_directory_symlink(path, scratch.path() / "link");
+    fs::create_directory(path);
+    auto root = *ConfinedDirectory::open_root((scratch.path() / "link").string());
+    EXPECT_FALSE(root.renew_root_if_removed().value());
+    fs::remove(path);
+    EXPECT_TRUE(root.is_removed());
+    EXPECT_FALSE(root.make("session"));
+    EXPECT_TRUE(root.renew_root_if_removed().value());
+    EXPECT_TRUE(root.make("session"));
+    EXPECT_TRUE(fs::is_directory(path / "session"));
+}
+
+TEST(ConfinedDirectory, RootThatWasRemovedIsNotWhereSomebodyElseSays) {
+    test::ScratchDirectory scratch;
+    test::ScratchDirectory outside;
+    const fs::path path = scratch.path() / "output";
+    auto root = *ConfinedDirectory::open_root(path.string());
+    fs::remove(path);
+    fs::create_directory_symlink(outside.path(), path);
+    EXPECT_FALSE(root.renew_root_if_removed());
+    fs::remove(path);
+    fs::create_directory(path);
+    const bool is_of_another = ::chown(path.c_str(), 1000, 1000) == 0 && ::geteuid() != 1000;
+    const auto renewed = root.renew_root_if_removed();
+    ASSERT_EQ(renewed.has_value(), !is_of_another);
+    const std::string trouble = renewed ? "another user" : renewed.error().message;
+    EXPECT_NE(trouble.find("another user"), std::string::npos);
+}
+
 TEST(ConfinedDirectory, NothingAboveIsReached) {
     test::ScratchDirectory scratch;
     const auto root = *ConfinedDirectory::open_root(scratch.path().string());
