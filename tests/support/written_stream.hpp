@@ -41,16 +41,20 @@ class WrittenStream {
         std::string what;
     };
 
+    static constexpr const char* kError = "error";
+
     explicit WrittenStream(std::uint64_t number) : number_(number) {}
 
-    void add_packet(const std::vector<std::uint64_t>& times) {
+    // `has_half_event`: behind these events, so that the packet ends with an error.
+    void add_packet(const std::vector<std::uint64_t>& times, bool has_half_event = false) {
         std::string events;
         told_.push_back({times.front(), fmt::format("begin {}", number_)});
         for (const std::uint64_t time : times) {
             events += numbers_as_bytes({time, ++events_});
             told_.push_back({time, fmt::format("event {} {}", number_, events_)});
         }
-        told_.push_back({times.back(), fmt::format("end {}", number_)});
+        if (has_half_event) events += numbers_as_bytes({times.back()});
+        told_.push_back({times.back(), has_half_event ? kError : fmt::format("end {}", number_)});
         const std::uint64_t bits = (5 * sizeof(std::uint64_t) + events.size()) * 8;
         bytes_ += numbers_as_bytes({number_, times.front(), times.back(), bits, bits}) + events;
     }

@@ -101,9 +101,9 @@ Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
         if (!locate(place) || decoder_.position() == place.begin) {
             decoder_.go_on_from(before);
             auto is_event = next();
-            if (!is_event && found == 0) return tl::unexpected(std::move(is_event).error());
             if (!is_event) {
                 decoder_.go_on_from(before);
+                if (found == 0) return tl::unexpected(std::move(is_event).error());
                 break;
             }
             place.payload = payload_;

@@ -60,7 +60,8 @@ class PacketDecoder {
     [[nodiscard]] const EventRecord& record() const { return record_; }
 
     // Finds the next events of the packet, as many as there are places, without decoding them; 0 at its end. An error
-    // belongs to the event after those that were found by then. Not to be mixed with next() in one packet.
+    // belongs to the event after those that were found by then, and comes again if it is called again. Not to be mixed
+    // with next() in one packet.
     Result<std::size_t> locate(std::span<EventPlace> places);
     // Decodes an event that was found in this packet: afterwards it is the record.
     Result<void> decode(const EventPlace& place);

@@ -11,12 +11,26 @@ constexpr std::size_t kMostEvents = 1024;  // are told at once
 // Events of one stream, after which more of it are expected: those need not meet the other streams one by one.
 constexpr unsigned kManyInARow = 8;
 
+// Where slices are sorted.
+constexpr std::size_t kFewestForSlices = 48;
+constexpr std::size_t kMostForSlices = 8192;
+static_assert(kMostForSlices <= TimeSlice::kMostStreams && PacketReader::kEventsAtOnce <= TimeSlice::kMostOfRun);
+// Events of each stream, told by the tree, before a slice is tried again.
+constexpr std::size_t kShortestWait = 16;
+constexpr std::size_t kLongestWait = 512;
+
+std::size_t count_streams(const RecordedTraces& traces) {
+    std::size_t streams = 0;
+    for (const auto& trace : traces) streams += trace->streams().size();
+    return streams;
+}
+
 // Where there are many streams, what was found in all of them shall stay in the cache.
 std::size_t events_at_once(std::size_t streams) {
     constexpr std::size_t kFewStreams = 16;
     constexpr std::size_t kManyStreams = 512;
     if (streams <= kFewStreams) return 2 * PacketReader::kEventsAtOnce;
-    return streams < kManyStreams ? PacketReader::kEventsAtOnce : PacketReader::kEventsAtOnce / 2;
+    return PacketReader::kEventsAtOnce / (streams < kManyStreams ? 2 : 4);
 }
 
 }  // namespace
@@ -29,27 +43,52 @@ Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
     return Merge(traces, from_ns);
 }
 
-Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) {
-    std::size_t streams = 0;
-    for (const auto& trace : traces) streams += trace->streams().size();
+Merge::Pace::Pace(std::size_t streams) : streams_(streams), wait_(streams), next_wait_(kShortestWait * streams) {
+    if (streams < kFewestForSlices || streams > kMostForSlices) wait_ = SIZE_MAX;
+}
+
+bool Merge::Pace::accepts(std::size_t events) {
+    constexpr std::size_t kToBegin = 4;  // events of each stream
+    constexpr std::size_t kMostCredit = 8;
+    const bool is_worth_it = makes_slices_ ? credit_ + events >= streams_ : events >= kToBegin * streams_;
+    makes_slices_ = is_worth_it;
+    if (is_worth_it) {
+        credit_ = std::min(credit_ + events - streams_, kMostCredit * streams_);
+        next_wait_ = kShortestWait * streams_;
+        return true;
+    }
+    credit_ = told_ = 0;
+    wait_ = std::exchange(next_wait_, std::min(2 * next_wait_, kLongestWait * streams_));
+    return false;
+}
+
+Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) : pace_(count_streams(traces)) {
+    const std::size_t streams = count_streams(traces);
     readers_.reserve(streams);
     for (const auto& trace : traces)
         for (const RecordedStream& stream : trace->streams())
             readers_.emplace_back(*trace, stream, events_at_once(streams)).pass_over_before(from_ns);
-    found_.resize(readers_.size());
+    found_.resize(streams);
+    heads_.resize(streams);
     batch_.resize(kMostEvents);
 }
 
 Result<bool> Merge::next() {
-    if (!std::exchange(has_begun_, true))
-        LEAT_TRY(begin());
-    else if (!is_read_ && !order_.has_ended())
-        LEAT_TRY(read_on());
-    is_read_ = true;
     events_ = {};
-    if (order_.has_ended()) return false;
+    if (slice_.is_told()) {
+        if (!std::exchange(has_begun_, true))
+            LEAT_TRY(begin());
+        else if (!is_read_)
+            LEAT_TRY(read_on());
+        is_read_ = true;
+        if (!find_first()) return false;
+    }
+    if (!slice_.is_told()) {
+        tell_slice();
+        return true;
+    }
     LEAT_TRY(check_order());
-    if (found_[order_.first().source].next != nullptr) {
+    if (found_[first_].next != nullptr) {
         gather_events();
     } else {
         const Message& message = this->message();
@@ -63,38 +102,98 @@ Result<bool> Merge::next() {
 }
 
 Result<void> Merge::begin() {
-    std::vector<LoserTree::Entry> entries;
-    for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
-        const std::optional<std::int64_t> time_ns = LEAT_TRY(read(reader));
-        entries.push_back(time_ns ? LoserTree::Entry{*time_ns, reader} : LoserTree::kEnded);
-    }
-    order_ = LoserTree(entries);
+    for (std::size_t stream = 0; stream < readers_.size(); ++stream) heads_[stream] = LEAT_TRY(read(stream));
+    build_order();
     return {};
 }
 
 Result<void> Merge::read_on() {
-    const std::optional<std::int64_t> time_ns = LEAT_TRY(read(order_.first().source));
-    time_ns ? order_.replace_first(*time_ns) : order_.end_first();
+    heads_[first_] = LEAT_TRY(read(first_));
+    if (is_order_old_) return {};
+    heads_[first_].source == LoserTree::kEnded.source ? order_.end_first()
+                                                      : order_.replace_first(heads_[first_].time_ns);
     return {};
 }
 
-Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
+Result<LoserTree::Entry> Merge::read(std::size_t index) {
     StreamReader& reader = readers_[index];
-    Found& found = found_[index];
+    FoundRun& found = found_[index];
     if (found.next != nullptr) reader.take_found();
     found = {};
-    if (!LEAT_TRY(reader.next())) return std::optional<std::int64_t>();
+    if (!LEAT_TRY(reader.next())) return LoserTree::kEnded;
     const Message& message = reader.message();
     if (message.kind == Message::Kind::kEvent && message.time_ns) {
         const std::span<const ctf::EventPlace> places = reader.found();
-        found = {message.packet, places.data(), places.data() + places.size(), places.data()[1].time_ns};
+        found = {.packet = message.packet, .end = places.data() + places.size()};
+        found.begin_at(places.data());
     }
-    return message.time_ns.value_or(LoserTree::kNoTime);
+    return LoserTree::Entry{message.time_ns.value_or(LoserTree::kNoTime), index};
+}
+
+// Or the next slice; false if all streams have ended.
+bool Merge::find_first() {
+    if (pace_.allows_slices() && make_slice()) return true;
+    if (is_order_old_) build_order();
+    if (order_.has_ended()) return false;
+    first_ = order_.first_source();
+    return true;
+}
+
+void Merge::build_order() {
+    std::vector<LoserTree::Entry> heads = heads_;
+    for (std::size_t stream = 0; stream < heads.size(); ++stream)
+        if (found_[stream].next != nullptr) heads[stream].time_ns = found_[stream].next->time_ns;
+    order_ = LoserTree(heads);
+    is_order_old_ = false;
+}
+
+// If nothing comes before the message of a stream that is no event, the slice is empty, and that message is the next.
+bool Merge::make_slice() {
+    const TimeSlice::Limit limit = find_limit();
+    bool is_in_order = slice_.fill(found_, now_ns_, limit) && limit.stream < readers_.size();
+    // Where time goes back in a run, its end may be before all that comes next.
+    if (slice_.is_told()) is_in_order = is_in_order && found_[limit.stream].next == nullptr;
+    if (!pace_.accepts(slice_.size()) || !is_in_order) {
+        slice_.clear();
+        return false;
+    }
+    is_order_old_ = true;
+    first_ = limit.stream;
+    return true;
+}
+
+// Up to where all events are known: to the end of the first run, of all that are made long now, or to another message.
+TimeSlice::Limit Merge::find_limit() {
+    const std::size_t few = events_at_once(found_.size()) / 2;
+    TimeSlice::Limit limit;
+    for (std::size_t stream = 0; stream < found_.size(); ++stream) {
+        FoundRun& found = found_[stream];
+        if (found.next == nullptr) {
+            if (heads_[stream].source == stream) limit = std::min(limit, {heads_[stream].time_ns, stream});
+            continue;
+        }
+        if (found.may_have_more && found.size() <= few) {
+            found.may_have_more = readers_[stream].find_more(found.size());
+            const std::span<const ctf::EventPlace> places = readers_[stream].found();
+            found.end = places.data() + places.size();
+            found.begin_at(places.data());
+        }
+        limit = std::min(limit, {found.end[-1].time_ns, stream});
+    }
+    return limit;
+}
+
+void Merge::tell_slice() {
+    events_ = slice_.tell(found_, batch_);
+    now_ns_ = events_.back().place->time_ns;
+    if (!slice_.is_told()) return;
+    slice_.pass(found_);
+    is_read_ = found_[first_].next == nullptr || found_[first_].size() != 0;
 }
 
 // Goes on after an event of a stream, as long as no other stream may come first and time does not go back. Returns how
 // many events it has added.
-[[gnu::always_inline]] inline std::size_t Merge::tell_in_a_row(Found& found, std::int64_t others_ns,
+[[gnu::always_inline]] inline std::size_t Merge::tell_in_a_row(FoundRun& found, std::int64_t others_ns,
                                                                std::span<FoundEvent> batch) {
     std::int64_t now_ns = found.next[-1].time_ns;
     std::size_t count = 0;
@@ -112,7 +211,7 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
 // after the loop, which calls nothing, so that the tree is in registers.
 void Merge::gather_events() {
     LoserTree order = std::move(order_);
-    const std::span<Found> founds = found_;
+    const std::span<FoundRun> founds = found_;
     const std::span<FoundEvent> batch = batch_;
     std::optional<std::int64_t> unusual_ns;
     std::int64_t now_ns = now_ns_;
@@ -121,7 +220,7 @@ void Merge::gather_events() {
     std::size_t count = 0;
     while (count < kMostEvents) {
         const std::uint64_t source = order.first_source();
-        Found& found = founds[source];
+        FoundRun& found = founds[source];
         if (found.next == nullptr) break;
         now_ns = found.next->time_ns;
         batch[count++] = {found.packet, found.next++};
@@ -142,17 +241,19 @@ void Merge::gather_events() {
     }
     order_ = std::move(order);
     if (unusual_ns) {
-        const Found& found = founds[order_.first_source()];
+        first_ = order_.first_source();
+        const FoundRun& found = founds[first_];
         is_read_ = found.next != found.end;
         if (is_read_) order_.replace_first(*unusual_ns);
     }
+    pace_.note_told_by_tree(count);
     now_ns_ = now_ns;
     events_ = batch.first(count);
 }
 
 Result<void> Merge::check_order() {
-    const auto& [first_ns, reader] = order_.first();
-    const std::int64_t time_ns = found_[reader].next != nullptr ? first_ns : message().time_ns.value_or(now_ns_);
+    const FoundRun& found = found_[first_];
+    const std::int64_t time_ns = found.next != nullptr ? found.next->time_ns : message().time_ns.value_or(now_ns_);
     if (time_ns < now_ns_)
         return corrupt("{}: time goes back by {} ns, from one message of the trace to the next", message().stream->name,
                        static_cast<std::uint64_t>(now_ns_) - static_cast<std::uint64_t>(time_ns));

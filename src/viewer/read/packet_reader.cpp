@@ -108,6 +108,18 @@ Result<bool> PacketReader::next_in_packet() {
     return false;
 }
 
+bool PacketReader::find_more(std::size_t left) {
+    const auto end = places_.begin() + static_cast<std::ptrdiff_t>(place_count_);
+    std::move(end - static_cast<std::ptrdiff_t>(left), end, places_.begin());
+    next_place_ = 1;
+    place_count_ = left;
+    const auto found = decoder_->locate(std::span(places_).subspan(left, events_at_once_ - left));
+    const bool is_more = found && *found != 0 && packet_.is_whole();
+    if (is_more) place_count_ += *found;
+    places_[place_count_].time_ns = INT64_MIN;
+    return is_more;
+}
+
 void PacketReader::tell(const ctf::EventPlace& place) {
     if (message_.kind != Message::Kind::kEvent) message_ = message_of(Message::Kind::kEvent, {});
     if (plan_->clock != nullptr) message_.time_ns = place.time_ns;

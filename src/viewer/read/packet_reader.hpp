@@ -57,6 +57,10 @@ class PacketReader {
     // place with the time INT64_MIN, and two others. After take_found(), next() goes on behind them.
     [[nodiscard]] std::span<const ctf::EventPlace> found() const { return places().subspan(next_place_ - 1); }
     void take_found() { next_place_ = place_count_; }
+    // Finds more events behind those, of which the last `left`, one at least, are not told yet; found() is then these
+    // and what is new. False: there are none now, or an error is in the way, which next() tells behind them. From the
+    // first call until take_found(), message() is none of them.
+    bool find_more(std::size_t left);
     // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
     void note_missed_files() { has_missed_files_ = true; }
     // Call this once after the last packet. next() then tells what the network lost of the stream.

@@ -31,6 +31,7 @@ class StreamReader {
     // As those of PacketReader.
     [[nodiscard]] std::span<const ctf::EventPlace> found() const { return reader_.found(); }
     void take_found() { reader_.take_found(); }
+    bool find_more(std::size_t left) { return reader_.find_more(left); }
     // Of the packets that were begun, or passed over; and of all.
     [[nodiscard]] std::uint64_t bytes_begun() const { return bytes_begun_; }
     [[nodiscard]] std::uint64_t bytes_in_all() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -15,6 +16,8 @@
 
 namespace leat::viewer {
 namespace {
+
+using test::WrittenStream;
 
 class MergeTest : public testing::Test {
   protected:
@@ -37,6 +40,13 @@ class MergeTest : public testing::Test {
         return told;
     }
 
+    // Whatever the error says.
+    std::vector<std::string> told_before_error() const {
+        std::vector<std::string> told = this->told();
+        if (!told.empty() && told.back().starts_with(directory_.path().string())) told.back() = WrittenStream::kError;
+        return told;
+    }
+
     static std::string text_of(const Message& message) {
         return fmt::format("{} {}", message.kind == Message::Kind::kPacketBegin ? "begin" : "end",
                            *message.stream->instance_id);
@@ -51,17 +61,21 @@ class MergeTest : public testing::Test {
     test::ScratchDirectory directory_;
 };
 
-// One message after the other, each the oldest of those that come next; of one age, that of the first stream.
-std::vector<std::string> merged(std::vector<test::WrittenStream>& streams) {
+// One message after the other, each the oldest of those that come next; of one age, that of the first stream. Up to an
+// error, such as a time that goes back.
+std::vector<std::string> merged(std::vector<WrittenStream>& streams) {
     std::vector<std::string> all;
+    std::uint64_t now = 0;
     while (true) {
-        test::WrittenStream* first = nullptr;
-        for (test::WrittenStream& stream : streams) {
+        WrittenStream* first = nullptr;
+        for (WrittenStream& stream : streams) {
             if (stream.told().empty()) continue;
             if (first == nullptr || stream.told().front().time < first->told().front().time) first = &stream;
         }
         if (first == nullptr) return all;
-        all.push_back(first->told().front().what);
+        all.push_back(first->told().front().time < now ? WrittenStream::kError : first->told().front().what);
+        if (all.back() == WrittenStream::kError) return all;
+        now = first->told().front().time;
         first->told().pop_front();
     }
 }
@@ -84,9 +98,9 @@ TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
     std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
     for (int round = 0; round < 40; ++round) {
         write_metadata(round % 2 == 0 ? test::kWrittenMetadata : long_before_1970(test::kWrittenMetadata));
-        std::vector<test::WrittenStream> streams;
+        std::vector<WrittenStream> streams;
         for (std::uint64_t left = 1 + random() % 12; left != 0; --left) {
-            test::WrittenStream& stream = streams.emplace_back(streams.size());
+            WrittenStream& stream = streams.emplace_back(streams.size());
             std::uint64_t time = random() % 100;
             for (std::uint64_t packets = 1 + random() % 4; packets != 0; --packets) {
                 std::vector<std::uint64_t> times(1 + random() % (random() % 4 == 0 ? 2000 : 20));
@@ -96,12 +110,66 @@ TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
             stream.write(directory_.path());
         }
         ASSERT_EQ(told(), merged(streams)) << round;
-        for (const test::WrittenStream& stream : streams) stream.remove(directory_.path());
+        for (const WrittenStream& stream : streams) stream.remove(directory_.path());
     }
 }
 
+// So many that slices of time are sorted. Some have one packet, others many small ones, some are busier than others;
+// in some, time goes back, or there is an error.
+TEST_F(MergeTest, TellsManyStreamsAsOneAfterTheOtherWould) {
+    std::mt19937_64 random(2);  // NOLINT(bugprone-random-generator-seed): the same each time
+    const auto is_one_in = [&](std::uint64_t count) { return random() % count == 0; };
+    for (int round = 0; round < 8; ++round) {
+        const std::uint64_t most_events = round % 2 == 0 ? 500 : 60;
+        const bool is_unsound = round % 4 >= 2;
+        const bool is_even = round % 3 == 0;
+        std::vector<WrittenStream> streams;
+        for (std::uint64_t left = 48 + random() % 60; left != 0; --left) {
+            WrittenStream& stream = streams.emplace_back(streams.size());
+            const std::uint64_t pause = is_even ? 30 : 1 + random() % 100;
+            std::uint64_t time = random() % 100;
+            for (std::uint64_t packets = 1 + random() % 3; packets != 0; --packets) {
+                std::vector<std::uint64_t> times(1 + random() % most_events);
+                for (std::uint64_t& of_event : times) of_event = time = later(time, random) + random() % pause;
+                if (is_unsound && is_one_in(100)) {
+                    const auto from = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+                    const auto to = is_one_in(2) ? times.end() : std::next(from);
+                    const std::uint64_t back = std::min<std::uint64_t>(*from, is_one_in(2) ? 500 : 20'000);
+                    std::for_each(from, to, [&](std::uint64_t& of_event) { of_event -= back; });
+                }
+                stream.add_packet(times, is_unsound && packets == 1 && is_one_in(30));
+            }
+            stream.write(directory_.path());
+        }
+        ASSERT_EQ(told_before_error(), merged(streams)) << round;
+        for (const WrittenStream& stream : streams) stream.remove(directory_.path());
+    }
+}
+
+// In one of many streams, for one event or for all that follow; a little, or to before all that comes next.
+TEST_F(MergeTest, SliceEndsWhereTimeGoesBack) {
+    constexpr std::uint64_t kStreams = 60;
+    constexpr std::uint64_t kEvents = 1000;
+    constexpr std::uint64_t kPause = 30;
+    for (const std::uint64_t dip : {700, 750})
+        for (const std::uint64_t length : {std::uint64_t{1}, kEvents})
+            for (const std::uint64_t back : {50, 500, 20'000}) {
+                std::vector<WrittenStream> streams;
+                for (std::uint64_t number = 0; number < kStreams; ++number) {
+                    std::vector<std::uint64_t> times(kEvents);
+                    for (std::uint64_t event = 0; event < kEvents; ++event) {
+                        const bool is_back = number == 7 && event >= dip && event < dip + length;
+                        times[event] = event * kPause + number - (is_back ? back : 0);
+                    }
+                    streams.emplace_back(number).add_packet(times);
+                    streams.back().write(directory_.path());
+                }
+                ASSERT_EQ(told_before_error(), merged(streams)) << dip << " " << length << " " << back;
+            }
+}
+
 TEST_F(MergeTest, EventsInARowEndWhereTimeGoesBack) {
-    test::WrittenStream unsound(0);
+    WrittenStream unsound(0);
     std::vector<std::uint64_t> times(100);
     std::iota(times.begin(), times.end(), 1);
     times[90] = 50;
@@ -114,10 +182,10 @@ TEST_F(MergeTest, EventsInARowEndWhereTimeGoesBack) {
 }
 
 TEST_F(MergeTest, EventsBeforeAnErrorAreTold) {
-    test::WrittenStream sound(0);
+    WrittenStream sound(0);
     sound.add_packet({1, 4, 6});
     sound.write(directory_.path());
-    test::WrittenStream unsound(1);
+    WrittenStream unsound(1);
     unsound.add_packet({2, 5, 3, 6});
     unsound.write(directory_.path());
     const std::vector<std::string> expected{
