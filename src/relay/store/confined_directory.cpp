@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/file.hpp"
 
 namespace leat::relay {
 namespace {
@@ -67,10 +68,7 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
     return ConfinedDirectory(std::move(fd), std::move(root));
 }
 
-bool ConfinedDirectory::is_removed() const {
-    struct stat status {};
-    return ::fstat(fd(), &status) == 0 && status.st_nlink == 0;
-}
+bool ConfinedDirectory::is_removed() const { return has_name_ && leat::is_removed(fd()); }
 
 // Nobody chose what others may have put there meanwhile.
 Result<bool> ConfinedDirectory::renew_root_if_removed() {
@@ -86,8 +84,11 @@ Result<bool> ConfinedDirectory::renew_root_if_removed() {
     if (status.st_uid != ::geteuid() && status.st_uid != 0)
         return refused("{}, and what is there now is another user's: start the relay again to use it", trouble());
     fd_ = std::move(fd);
+    has_name_ = !leat::is_removed(fd_.get());
     return true;
 }
+
+ConfinedDirectory::ConfinedDirectory(UniqueFd fd) : fd_(std::move(fd)), has_name_(!leat::is_removed(fd_.get())) {}
 
 // Step by step, each from the one before: openat2() makes no directories, and mkdirat() alone would follow links.
 Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {

@@ -52,11 +52,12 @@ class ConfinedDirectory {
         UniqueFd parent{};
     };
 
-    explicit ConfinedDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
-    ConfinedDirectory(UniqueFd fd, Root root) : fd_(std::move(fd)), root_(std::move(root)) {}
+    explicit ConfinedDirectory(UniqueFd fd);
+    ConfinedDirectory(UniqueFd fd, Root root) : ConfinedDirectory(std::move(fd)) { root_ = std::move(root); }
 
     UniqueFd fd_;
-    Root root_;  // of that one alone
+    bool has_name_;  // when it was opened: some file systems say of all that they have none
+    Root root_;      // of that one alone
 };
 
 struct ConfinedDirectory::Made {
