@@ -339,8 +339,8 @@ class AfterAFailure(OddOrders):
             self.leat("create", "none", "-o", occupied, status=1)
         wait_until(lambda: self.kept_by(keeper) <= before, "the keeper has more descriptors")
 
-    def test_viewer_is_shown_processes_that_come_later(self):
-        """Each has a trace of its own, and so a session at the relay."""
+    def begun_live_by_process(self):
+        """A relay that gets a session of processes with rings of their own."""
         self.daemon()
         relay = LeatRelay(self.directory / "relay")
         self.addCleanup(relay.kill)
@@ -348,6 +348,11 @@ class AfterAFailure(OddOrders):
         self.leat("enable-channel", "c", "--buffers=pid")
         self.leat("enable-event", "order:tick")
         self.leat("start")
+        return relay
+
+    def test_viewer_is_shown_processes_that_come_later(self):
+        """Each has a trace of its own, and so a session at the relay."""
+        relay = self.begun_live_by_process()
         address = f"net://{relay.address}:{relay.live}"
 
         def lines():
@@ -375,13 +380,7 @@ class AfterAFailure(OddOrders):
 
     def test_viewer_of_a_session_waits_for_processes_that_are_to_come(self):
         """Between two of them, the relay has nothing of it."""
-        self.daemon()
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        self.leat("create", "web", f"--live={relay.url}")
-        self.leat("enable-channel", "c", "--buffers=pid")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        relay = self.begun_live_by_process()
 
         def lines():
             return shown.read_text().splitlines()

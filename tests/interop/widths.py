@@ -12,9 +12,13 @@ from support import BUILD, PATIENCE, InteropTest, lacks, main, outside_gate, pro
 WIDTHS = (32, 64)
 
 
-def need_32_bits():
+def need_32_bit_compiler():
     if not os.path.exists(program("widths", 32)):
         lacks("32-bit-compiler")
+
+
+def need_32_bits():
+    need_32_bit_compiler()
     if not runs_32_bit_programs():
         lacks("32-bit-kernel")
 
@@ -185,8 +189,7 @@ class Recorded(InteropTest):
 
 class Installed(InteropTest):
     def test_component_of_its_own(self):
-        if not os.path.exists(program("widths", 32)):
-            lacks("32-bit-compiler")
+        need_32_bit_compiler()
         subprocess.run(["cmake", "--install", BUILD, "--component", "32bit", "--prefix", self.directory / "usr"],
                        check=True, stdout=subprocess.DEVNULL)
         found = sorted(path.name for path in (self.directory / "usr" / "lib32").iterdir())

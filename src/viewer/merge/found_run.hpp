@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "ctf/decode/event_place.hpp"
 #include "viewer/merge/message.hpp"
@@ -18,6 +19,11 @@ struct FoundRun {
     bool may_have_more = true;       // in its packet
 
     [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end - next); }
+    // These are found and not told.
+    void have(std::span<const ctf::EventPlace> places) {
+        end = places.data() + places.size();
+        begin_at(places.data());
+    }
     void begin_at(const ctf::EventPlace* place) {
         next = place;
         after_next_ns = place[1].time_ns;

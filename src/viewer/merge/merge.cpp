@@ -123,9 +123,8 @@ Result<LoserTree::Entry> Merge::read(std::size_t index) {
     if (!LEAT_TRY(reader.next())) return LoserTree::kEnded;
     const Message& message = reader.message();
     if (message.kind == Message::Kind::kEvent && message.time_ns) {
-        const std::span<const ctf::EventPlace> places = reader.found();
-        found = {.packet = message.packet, .end = places.data() + places.size()};
-        found.begin_at(places.data());
+        found = {.packet = message.packet};
+        found.have(reader.found());
     }
     return LoserTree::Entry{message.time_ns.value_or(LoserTree::kNoTime), index};
 }
@@ -174,9 +173,7 @@ TimeSlice::Limit Merge::find_limit() {
         }
         if (found.may_have_more && found.size() <= few) {
             found.may_have_more = readers_[stream].find_more(found.size());
-            const std::span<const ctf::EventPlace> places = readers_[stream].found();
-            found.end = places.data() + places.size();
-            found.begin_at(places.data());
+            found.have(readers_[stream].found());
         }
         limit = std::min(limit, {found.end[-1].time_ns, stream});
     }
