@@ -108,6 +108,7 @@ void RelayConnection::request_session() {
 }
 
 void RelayConnection::request_chunk(std::uint64_t creation_time) {
+    chunk_begun_ = creation_time;
     request(RelayCommand::kCreateTraceChunk,
             wire::CreateTraceChunk{.chunk_id = chunk_,
                                    .creation_time = creation_time,
@@ -275,13 +276,16 @@ void RelayConnection::rotate_streams(std::optional<std::uint64_t> chunk) {
     request(RelayCommand::kRotateStreams, rotation);
 }
 
+// A part of a session that follows another at once has the next second for its begin, and ends no earlier.
+std::uint64_t RelayConnection::time_in_chunk() const { return std::max(seconds_since_epoch(), chunk_begun_); }
+
 // Metadata that waits is part of all there is: it comes once. It comes before the first index of the new chunk, and
 // the chunk before has all that its packets need, because they are stored. ([live-metadata-fix])
 void RelayConnection::switch_chunk(std::string_view metadata, wire::ChunkCommand what_becomes_of_it) {
     LEAT_CHECK(is_answered() && metadata_handle_);
     const std::uint64_t before = chunk_++;
     has_rotated_ = has_rotated_ || what_becomes_of_it == wire::ChunkCommand::kMoveToArchives;
-    const std::uint64_t now = seconds_since_epoch();
+    const std::uint64_t now = time_in_chunk();
     request_chunk(now);
     rotate_streams(chunk_);
     unsent_metadata_ = metadata;
@@ -305,8 +309,7 @@ void RelayConnection::close_snapshot() {
     if (!metadata_handle_) return request_metadata_stream();
     request(RelayCommand::kQuiescentControl, wire::IdRequest{.id = *metadata_handle_});
     request_end_of_streams();
-    request(RelayCommand::kCloseTraceChunk,
-            wire::CloseTraceChunk{.chunk_id = chunk_, .close_time = seconds_since_epoch()});
+    request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = chunk_, .close_time = time_in_chunk()});
     step_ = Step::kClosing;
 }
 
@@ -316,7 +319,7 @@ void RelayConnection::close() {
     if (session_.snapshot) return close_snapshot();
     if (!metadata_handle_) return;
     rotate_streams(std::nullopt);
-    wire::CloseTraceChunk close{.chunk_id = chunk_, .close_time = seconds_since_epoch()};
+    wire::CloseTraceChunk close{.chunk_id = chunk_, .close_time = time_in_chunk()};
     if (has_rotated_) close.command = wire::ChunkCommand::kMoveToArchives;
     request(RelayCommand::kCloseTraceChunk, close);
     request_end_of_streams();

@@ -150,6 +150,7 @@ class RelayConnection {
     }
     void request_session();
     void request_chunk(std::uint64_t creation_time);
+    [[nodiscard]] std::uint64_t time_in_chunk() const;
     void request_metadata_stream();
     void request_end_of_streams();
     void close_snapshot();
@@ -181,6 +182,7 @@ class RelayConnection {
     net::RelayAddress address_;
     SessionDescription session_;
     std::uint64_t creation_time_;
+    std::uint64_t chunk_begun_ = 0;  // s since the epoch
     net::StreamSocket control_;
     std::unique_ptr<DataLink> data_;
     Step step_ = Step::kVersion;
