@@ -245,8 +245,19 @@ asio::awaitable<void> Connection::wait_for_disk() {
         log_warning("{}: the disk is full, or no descriptor is left: its session waits", peer_);
     }
     co_await sleep(kDiskInterval);
-    if (deadline_ != Clock::time_point::max())
-        deadline_ += Clock::now() - begin;  // the peer could do nothing meanwhile
+    forgive(Clock::now() - begin);
+    note_disk_wait();
+}
+
+void Connection::forgive(Clock::duration duration) {
+    if (deadline_ != Clock::time_point::max()) deadline_ += duration;
+}
+
+// Where something is sent that nobody acknowledges, nothing else is sent to see whether the peer is there, and by
+// itself the system tries for a quarter of an hour.
+void Connection::expect_acknowledgements() {
+    constexpr unsigned kPatienceMs = 90'000;
+    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kPatienceMs, sizeof kPatienceMs);
 }
 
 // Two connections wait for one another through the pairing table, so there is no event to wait for: it looks again.
@@ -256,7 +267,7 @@ asio::awaitable<void> Connection::wait_for_other() {
     co_await sleep(kOtherInterval);
     pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
     const bool has_gone = ::poll(&peer, 1, 0) > 0;
-    if (!has_gone && deadline_ != Clock::time_point::max()) deadline_ += Clock::now() - begin;
+    if (!has_gone) forgive(Clock::now() - begin);
     if (has_gone && deadline_ == Clock::time_point::max()) expect_within(kPatienceForOther);
 }
 

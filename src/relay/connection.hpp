@@ -37,6 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void hurry(std::chrono::seconds patience);
 
   protected:
+    using Clock = std::chrono::steady_clock;
+
     // `kind` is for messages: "producer", "viewer". `traffic` outlives the connection.
     Connection(asio::ip::tcp::socket socket, const std::string& kind, Traffic& traffic);
 
@@ -46,6 +48,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual void end() = 0;
     // The socket was closed while serve() may be waiting for something else.
     virtual void wake_up() {}
+    // wait_for_disk() has waited for a while.
+    virtual void note_disk_wait() {}
 
     // The peer has said what makes it more than a stranger.
     void identify();
@@ -74,11 +78,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // A full disk is a slow disk: to be tried again behind this. The log tells it once, and once that it is over.
     asio::awaitable<void> wait_for_disk();
     void note_stored();
+    // The peer could do nothing for so long.
+    void forgive(Clock::duration duration);
+    // The peer takes all that is sent to it at once, or it is gone.
+    void expect_acknowledgements();
     // The other connection of the session is behind: to be tried again after this. The peer is not blamed meanwhile.
     asio::awaitable<void> wait_for_other();
 
     // A peer that is slower than this with a message is dropped.
-    using Clock = std::chrono::steady_clock;
     void expect_within(Clock::duration duration) { deadline_ = Clock::now() + duration; }
     // And so after all that come.
     void expect_bytes_within(Clock::duration duration) {

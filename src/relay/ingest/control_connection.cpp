@@ -34,6 +34,7 @@ ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay,
     producer_.relay = &relay;
     producer_.principal = Principal{address()};
     producer_.thread = thread;
+    expect_acknowledgements();
 }
 
 asio::awaitable<Result<void>> ControlConnection::serve() {
@@ -203,6 +204,10 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
     co_return true;
 }
 
+void ControlConnection::note_disk_wait() {
+    if (producer_.session != nullptr) producer_.session->note_disk_wait(now());
+}
+
 // A reply says that it is on disk.
 asio::awaitable<Result<void>> ControlConnection::send_replies() {
     while (!producer_.changes.is_empty()) {
@@ -219,7 +224,9 @@ asio::awaitable<Result<void>> ControlConnection::send_replies() {
         producer_.session->ring_for_followers();
     }
     if (!to_sync_.empty()) {
+        const auto begin = Clock::now();
         const bool is_synced = co_await producer_.relay->sync()->now(std::exchange(to_sync_, {}));
+        forgive(Clock::now() - begin);  // it takes the time of all that is brought to disk before
         if (!is_synced) co_return fail(ErrorKind::kIo, "what it asked for cannot be brought to disk");
     }
     note_stored();

@@ -21,6 +21,7 @@ class ControlConnection final : public Connection {
 
     asio::awaitable<Result<void>> serve() override;
     void end() override;
+    void note_disk_wait() override;
 
     // One message off the buffer; false: there is no whole one in it.
     asio::awaitable<Result<bool>> next_message();

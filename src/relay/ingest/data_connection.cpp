@@ -26,7 +26,10 @@ asio::awaitable<Result<void>> DataConnection::serve() {
     for (;;) {
         const auto progress = consume();
         if (is_disk_full(progress) || (progress && *progress == Progress::kDiskFull)) {
-            if (session_ != nullptr) session_->note_data();
+            if (session_ != nullptr) {
+                session_->note_data();
+                session_->go_on(Half::kData);
+            }
             co_await wait_for_disk();
             continue;
         }
@@ -174,6 +177,10 @@ Result<std::size_t> DataConnection::write_what_fits(const DataStream::Target& ta
     const std::size_t written = LEAT_TRY(relay::write_what_fits(target.file->data.get(), target.offset, piece));
     input_.drop(written);
     return written;
+}
+
+void DataConnection::note_disk_wait() {
+    if (session_ != nullptr) session_->note_disk_wait(now());
 }
 
 // However it ended: what is here is flushed, and what waited for this data is lost.

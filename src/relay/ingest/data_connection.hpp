@@ -21,6 +21,7 @@ class DataConnection final : public Connection {
   private:
     asio::awaitable<Result<void>> serve() override;
     void end() override;
+    void note_disk_wait() override;
 
     // What came of an attempt to write what is in the buffer.
     // kMustWait: for the other connection, which is too far behind.

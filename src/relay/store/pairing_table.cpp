@@ -91,7 +91,7 @@ std::optional<PairingTable::Outcome> PairingTable::take(Time now) {
     if (have_indexes_ended_) forget_unindexed();
     if (waiting_.empty()) return std::nullopt;
     const auto& [number, waiting] = *waiting_.begin();
-    const bool is_old = now - waiting.since > max_age_;
+    const bool is_old = now - std::max(waiting.since, ages_from_) > max_age_;
     if (number != *next_) {
         // No number of the gap was mentioned, so what came after it decides about all of them alike.
         if (!is_old && (may_index_come(*next_) || may_data_come(*next_))) return std::nullopt;

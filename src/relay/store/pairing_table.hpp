@@ -75,6 +75,8 @@ class PairingTable {
     bool give_up_data(Time before);
     // No data will come for the oldest of the indexes that wait for it.
     void give_up_oldest_data();
+    // What waits is as if it had come now, if it came before: nothing could come meanwhile.
+    void count_ages_from(Time now) { ages_from_ = now; }
 
     struct Outcome {
         std::uint64_t number = 0;
@@ -131,6 +133,7 @@ class PairingTable {
     static Expected expected_of(std::uint64_t number, const Waiting& waiting);
 
     std::chrono::seconds max_age_;
+    Time ages_from_{};
     bool has_data_ended_ = false;
     bool have_indexes_ended_ = false;
     std::map<std::uint64_t, Waiting> waiting_;

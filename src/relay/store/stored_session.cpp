@@ -145,11 +145,17 @@ bool StoredSession::finish_streams(Time now) {
         show(stream);
         are_all = are_all && stream->stream->is_finished();
     }
-    if (is_control_open) return are_all;
+    // Followers take its end for that of all.
+    if (is_control_open || !are_all) return are_all;
     const auto traces = locked([](const SessionState& state) { return state.traces; });
     for (const auto& [path, trace] : traces)
         if (trace->metadata != nullptr) trace->metadata->finish();
     return are_all;
+}
+
+void StoredSession::note_disk_wait(Time now) {
+    for (const auto& stream : open_streams())
+        stream->stream->with_pairs([now](PairingTable& pairs) { pairs.count_ages_from(now); });
 }
 
 void StoredSession::end_data(Time now) {

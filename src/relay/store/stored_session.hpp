@@ -132,6 +132,9 @@ class StoredSession {
     void show(const std::shared_ptr<Trace>& trace);
     // Ends what nothing more will come for. True when all streams have ended.
     bool finish_streams(Time now);
+    // A connection of it waits for the disk, and what comes behind cannot be read: no packet grows too old for the
+    // other half.
+    void note_disk_wait(Time now);
     void end_data(Time now);
 
     // A connection that is too far ahead of the other one waits for it. Fails where both do, for a while: nothing that

@@ -66,12 +66,13 @@ Result<std::optional<Error>> RelaySession::attach(const wire::ListedSession& ses
 void RelaySession::add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors) {
     std::set<std::uint64_t> traces;
     for (const wire::StreamDescriptor& descriptor : descriptors) {
-        if (!known_streams_.insert(descriptor.id).second) continue;
-        session.streams.push_back(descriptor.id);
-        if (known_streams_.size() > kMaxStreams) {
+        if (known_streams_.contains(descriptor.id)) continue;
+        if (data_.size() + metadata_.size() >= kMaxStreams) {
             warn_("the relay has more streams than can be followed");
             break;
         }
+        known_streams_.insert(descriptor.id);
+        session.streams.insert(descriptor.id);
         session.traces.insert(descriptor.trace_id);
         const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
         if (descriptor.is_metadata != 0) {
@@ -238,6 +239,21 @@ Result<void> RelaySession::leave_ended() {
         forget(left);
     }
     return {};
+}
+
+// Our relays tell of no stream again, and of a trace all whose streams have ended under another number.
+void RelaySession::forget_stream(std::uint64_t id) {
+    known_streams_.erase(id);
+    for (Session& session : sessions_) session.streams.erase(id);
+}
+
+void RelaySession::forget_if_over(std::uint64_t trace_id) {
+    if (std::ranges::any_of(data_, [&](const auto& entry) { return entry.second.trace_id == trace_id; })) return;
+    for (const Metadata& metadata : metadata_)
+        if (metadata.trace_id == trace_id) forget_stream(metadata.stream_id);
+    std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id; });
+    traces_.erase(trace_id);
+    for (Session& session : sessions_) session.traces.erase(trace_id);
 }
 
 // Relays number traces as they like: another session may have one of the same number.
@@ -496,12 +512,17 @@ void RelaySession::end_trace(std::uint64_t trace_id, const std::string& why) {
 }
 
 void RelaySession::forget_finished() {
-    std::erase_if(data_, [this](const auto& entry) {
+    std::set<std::uint64_t> traces;
+    std::erase_if(data_, [&](const auto& entry) {
         const Data& data = entry.second;
         if (!data.stream->is_finished()) return false;
         for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
+        traces.insert(data.trace_id);
+        if (connection_->can_get_news()) forget_stream(data.id);
         return true;
     });
+    if (connection_->can_get_news())
+        for (const std::uint64_t id : traces) forget_if_over(id);
 }
 
 Result<void> RelaySession::detach() {

@@ -54,8 +54,8 @@ class RelaySession {
     struct Session {
         std::uint64_t id;
         bool has_hung_up = false;
-        std::set<std::uint64_t> traces{};      // by their ids in the relay
-        std::vector<std::uint64_t> streams{};  // that it has told of, by their ids
+        std::set<std::uint64_t> traces{};   // by their ids in the relay
+        std::set<std::uint64_t> streams{};  // that it has told of, by their ids
     };
     struct Metadata {
         std::uint64_t stream_id;
@@ -75,6 +75,8 @@ class RelaySession {
     void add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors);
     Result<void> ask_for_streams(Session& session);
     Result<void> leave_ended();
+    void forget_stream(std::uint64_t id);
+    void forget_if_over(std::uint64_t trace_id);
     void forget(const Session& left);
     // True: the relay tells what is new in all streams (GET_NEWS). False: it is asked about each stream that is hungry.
     [[nodiscard]] bool takes_news() const;
