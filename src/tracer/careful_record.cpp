@@ -115,9 +115,11 @@ template <class Write, class Ring>
 bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write write, Ring ring) {
     const Channel& channel = record.channel;
     bool is_awaited = false;
+    int without_time = 0;
     WriteOutcome outcome = write(now);
     for (int turn = 0; turn < kMaxTurns || wait.is_waiting(); ++turn) {
         if (outcome != WriteOutcome::kNoTime && outcome != WriteOutcome::kNoRoom) break;
+        if (outcome == WriteOutcome::kNoTime && ++without_time > kMaxTurns) break;
         if (outcome == WriteOutcome::kNoRoom && !find_room(record, ring(), wait, is_awaited)) break;
         outcome = write(ring::clock_now(*channel.map.clock));
     }
@@ -136,10 +138,10 @@ bool is_in_child(uint32_t process) { return __atomic_load_n(&process_page->numbe
 
 bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint32_t process, uint64_t now) {
     const Channel& channel = record.channel;
-    const bool uses_tsc = ring::uses_tsc(*channel.map.clock);
     const auto write = [&](uint64_t at) {
         if (is_in_child(process)) return WriteOutcome::kChanged;
-        writer.system_time = uses_tsc ? 0 : at;
+        // Each time: the clock may leave the TSC while there is no room.
+        writer.system_time = ring::uses_tsc(*channel.map.clock) ? 0 : at;
         for (;;) {
             const WriteOutcome outcome =
                 ring::leat_rseq_write(&writer, ring::event_key(channel.number, record.id), record.word, record.payload,

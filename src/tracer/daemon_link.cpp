@@ -158,12 +158,13 @@ bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until) {
         sockets[lane] = exchange.waiting_fd();
         if (exchange.is_connecting() && (timeout < 0 || timeout > exchange.pause_ms())) timeout = exchange.pause_ms();
     }
-    if (!wait_until_readable(sockets, kLanes, timeout) && left == 0) return false;
+    const bool is_last = left == 0;  // also for one that has more and more to say
+    if (!wait_until_readable(sockets, kLanes, timeout) && is_last) return false;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
         if (exchanges[lane].is_connecting()) exchanges[lane].connect(requests.to(lane));
         if (sockets[lane] >= 0) exchanges[lane].receive();
     }
-    return true;
+    return !is_last;
 }
 
 bool is_over(const Exchanges& exchanges) {

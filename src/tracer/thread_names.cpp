@@ -1,6 +1,5 @@
 // prctl() and pthread_setname_np(), interposed, so that the context "procname" follows the names of threads: see
 // leat_contexts_changed(). Not in the archive: a static program has no function of that name behind ours.
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -8,7 +7,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracer/next_function.hpp"
 #include "tracer/shared_thread.hpp"
+
+namespace {
+
+constinit leat::tracer::NextFunction next_set_name("pthread_setname_np");
+
+[[gnu::constructor]] void find_next() { (void)next_set_name.find(); }
+
+}  // namespace
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc calls it __option
 extern "C" LEAT_EXPORT int prctl(int option, ...) noexcept {
@@ -25,7 +33,7 @@ extern "C" LEAT_EXPORT int prctl(int option, ...) noexcept {
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc calls them __target_thread and so on
 extern "C" LEAT_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
     using SetName = int(pthread_t, const char*);
-    auto* const next = reinterpret_cast<SetName*>(dlsym(RTLD_NEXT, "pthread_setname_np"));  // NOLINT
+    auto* const next = reinterpret_cast<SetName*>(next_set_name.find());  // NOLINT(*-reinterpret-cast)
     if (next == nullptr) return ENOSYS;
     const int error = next(thread, name);
     if (error == 0) leat_contexts_changed();

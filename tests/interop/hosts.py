@@ -226,6 +226,49 @@ class Surroundings(HostTest):
         self.assert_all_accounted_for(recording, 5)
 
 
+# Its constructor waits for a thread whose first step is what a library calls the C library for.
+WAITING_FOR_ITS_THREAD = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+static sem_t is_ready;
+static void* work(void* unused) {
+    pthread_setname_np(pthread_self(), "worker");
+    if (setuid(getuid()) != 0 || setgid(getgid()) != 0) return NULL;
+    sem_post(&is_ready);
+    return unused;
+}
+__attribute__((constructor)) static void begin(void) {
+    pthread_t thread;
+    sem_init(&is_ready, 0, 0);
+    pthread_create(&thread, NULL, work, NULL);
+    sem_wait(&is_ready);
+    pthread_join(thread, NULL);
+}
+"""
+LOADING = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <leat/log.h>
+int main(int argc, char** argv) {
+    leat_log(LEAT_INFO, "%d", argc);
+    puts(dlopen(argv[1], RTLD_NOW) != NULL ? "loaded" : dlerror());
+    return 0;
+}
+"""
+
+
+class Loaded(HostTest):
+    def test_library_whose_constructor_waits_for_its_thread(self):
+        """The dynamic loader has its lock meanwhile, and what we have interposed must not take it."""
+        library = compiled(["gcc", "-shared", "-fPIC"], self.directory / "waiting.so", WAITING_FOR_ITS_THREAD)
+        loading = compiled(["gcc", f"-I{SOURCE / 'include'}", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-Wl,--no-as-needed", "-lleat"],
+                           self.directory / "loading", LOADING)
+        self.assertEqual(run_bounded([loading, library]).stdout, "loaded\n")
+        self.record_like_plain(loading, library)
+
+
 class Recorders(HostTest):
     TIMEOUT_MS = 1000
 
