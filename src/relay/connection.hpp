@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_cursor.hpp"
@@ -93,6 +94,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
         expect_within(duration);
     }
     void expect_nothing() { deadline_ = Clock::time_point::max(); }
+    // The same for a while: returns when the message that is under way was to be here.
+    [[nodiscard]] Clock::time_point blame_nobody() { return std::exchange(deadline_, Clock::time_point::max()); }
+    void expect_by(Clock::time_point deadline) { deadline_ = deadline; }
 
     [[nodiscard]] asio::ip::tcp::socket& socket() { return socket_; }
     [[nodiscard]] const std::string& peer() const { return peer_; }

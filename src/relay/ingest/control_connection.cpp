@@ -224,9 +224,12 @@ asio::awaitable<Result<void>> ControlConnection::send_replies() {
         producer_.session->ring_for_followers();
     }
     if (!to_sync_.empty()) {
+        // It takes the time of all that is brought to disk before.
         const auto begin = Clock::now();
+        const auto deadline = blame_nobody();
         const bool is_synced = co_await producer_.relay->sync()->now(std::exchange(to_sync_, {}));
-        forgive(Clock::now() - begin);  // it takes the time of all that is brought to disk before
+        expect_by(deadline);
+        forgive(Clock::now() - begin);
         if (!is_synced) co_return fail(ErrorKind::kIo, "what it asked for cannot be brought to disk");
     }
     note_stored();

@@ -138,19 +138,19 @@ bool StoredSession::finish_streams(Time now) {
     const auto waits = [](const auto& stream) { return stream->stream->waits_for_data(); };
     // All of them at once: in front of data that one waits for may be some of another, that no index speaks of.
     const bool is_over = !is_control_open && !(may_data_come && std::ranges::any_of(open, waits));
-    bool are_all = true;
+    std::set<const Trace*> unfinished;
     for (const auto& stream : open) {
         // On a full disk it has not finished.
         if (is_over || stream->stream->should_finish()) (void)stream->stream->finish();
         show(stream);
-        are_all = are_all && stream->stream->is_finished();
+        if (!stream->stream->is_finished()) unfinished.insert(stream->trace.get());
     }
-    // Followers take its end for that of all.
-    if (is_control_open || !are_all) return are_all;
+    if (is_control_open) return unfinished.empty();
     const auto traces = locked([](const SessionState& state) { return state.traces; });
     for (const auto& [path, trace] : traces)
-        if (trace->metadata != nullptr) trace->metadata->finish();
-    return are_all;
+        // Followers take its end for that of all the trace.
+        if (trace->metadata != nullptr && !unfinished.contains(trace.get())) trace->metadata->finish();
+    return unfinished.empty();
 }
 
 void StoredSession::note_disk_wait(Time now) {

@@ -87,7 +87,11 @@ void RelaySession::add_streams(Session& session, const std::vector<wire::StreamD
         traces.insert(descriptor.trace_id);
     }
     for (const std::uint64_t id : traces)
-        if (const auto model = traces_.at(id).model(); !model) end_trace(id, model.error().message);
+        if (const auto model = traces_.at(id).model(); !model)
+            end_trace(id, model.error().message);
+        else if (connection_->can_get_news() &&
+                 std::ranges::find(metadata_, id, &Metadata::trace_id) == metadata_.end())
+            end_trace(id, "the relay does not tell of its metadata");
 }
 
 Result<Progress> RelaySession::advance() {
@@ -248,7 +252,8 @@ void RelaySession::forget_stream(std::uint64_t id) {
 }
 
 void RelaySession::forget_if_over(std::uint64_t trace_id) {
-    if (std::ranges::any_of(data_, [&](const auto& entry) { return entry.second.trace_id == trace_id; })) return;
+    const auto is_of_it = [&](const auto& entry) { return entry.second.trace_id == trace_id; };
+    if (kept_traces_.contains(trace_id) || std::ranges::any_of(data_, is_of_it)) return;
     for (const Metadata& metadata : metadata_)
         if (metadata.trace_id == trace_id) forget_stream(metadata.stream_id);
     std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id; });
@@ -264,6 +269,7 @@ void RelaySession::forget(const Session& left) {
             continue;
         std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == id; });
         traces_.erase(id);
+        kept_traces_.erase(id);
     }
 }
 
@@ -318,6 +324,7 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
             return be_quiet(data, reply);
         case wire::IndexStatus::kHangUp:
         case wire::IndexStatus::kEof:
+            data.has_hung_up = true;
             if (data.lacks_metadata)
                 end(data, "its packets came without metadata");
             else
@@ -517,12 +524,15 @@ void RelaySession::forget_finished() {
         const Data& data = entry.second;
         if (!data.stream->is_finished()) return false;
         for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
-        traces.insert(data.trace_id);
-        if (connection_->can_get_news()) forget_stream(data.id);
+        if (data.has_hung_up && connection_->can_get_news()) {
+            forget_stream(data.id);
+            traces.insert(data.trace_id);
+        } else {
+            kept_traces_.insert(data.trace_id);
+        }
         return true;
     });
-    if (connection_->can_get_news())
-        for (const std::uint64_t id : traces) forget_if_over(id);
+    for (const std::uint64_t id : traces) forget_if_over(id);
 }
 
 Result<void> RelaySession::detach() {

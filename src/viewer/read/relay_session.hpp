@@ -70,6 +70,7 @@ class RelaySession {
         std::optional<wire::NextIndexReply> index{};      // of a packet that has not been fetched yet
         std::deque<LiveConnection::News::Entry> queue{};  // the stream is not hungry yet; packets are whole
         bool lacks_metadata = false;                      // the last packet could not be read
+        bool has_hung_up = false;                         // the relay has said that it has ended
     };
 
     void add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors);
@@ -118,6 +119,7 @@ class RelaySession {
     std::vector<Metadata> metadata_;
     std::map<std::uint64_t, Data> data_;     // by id
     std::set<std::uint64_t> known_streams_;  // a relay may offer a stream twice
+    std::set<std::uint64_t> kept_traces_;    // the relay may tell of more streams of these: some have ended here alone
     bool wants_streams_ = false;
     bool may_request_ahead_ = true;
     std::uint64_t queued_bytes_ = 0;
