@@ -240,7 +240,9 @@ bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
 // See thread_identity.hpp.
 bool must_ask(const Channel& channel, uint64_t now) {
     if (thread_state.is_shared != 0) return true;
-    return !channel.sees_vforks && static_cast<int64_t>(now) - thread_state.last_write > kLongestPause;
+    // Clocks of two daemons may differ: what was before may be later.
+    const int64_t pause = static_cast<int64_t>(now) - thread_state.last_write;
+    return !channel.sees_vforks && (pause > kLongestPause || pause < 0);
 }
 
 // Fills in what the thread keeps for the channel, as far as that is needed. `task`: who runs, if that was asked.

@@ -12,10 +12,14 @@ namespace leat::tracer {
 struct Fetching {
     // ns; the daemon has so long to answer, and others wait so long for the thread that asks
     uint64_t patience = 10'000'000;
+    static constexpr uint32_t kAnyChannel = UINT32_MAX;
+
     // ns; after a failure, nobody asks that lane's daemon for so long
     uint64_t pause = 100'000'000;
     // The time of each lane's last failure; 0: none.
     uint64_t failed_at[wire::kLanes] = {};
+    // The channel that could not be had then; kAnyChannel: none of the lane.
+    uint32_t failed_number[wire::kLanes] = {};
 };
 extern Fetching fetching;
 

@@ -135,7 +135,7 @@ class ChannelFetch : public testing::Test {
         find("");
         switch_on();
         // Answers may take their time, and a failure is forgotten at once.
-        fetching = {.patience = kForever, .pause = 0, .failed_at = {}};
+        fetching = {.patience = kForever, .pause = 0, .failed_at = {}, .failed_number = {}};
         EXPECT_TRUE(test::wait_until([] { return !is_crowded(); })) << "what another test has begun does not go by";
     }
     ~ChannelFetch() override {
@@ -211,6 +211,27 @@ TEST_F(ChannelFetch, WhatIsNoAnswerIsCounted) {
         EXPECT_EQ(recorder_.requests(), static_cast<int>(events));
     }
     EXPECT_EQ(recorder_.records(), 0U);
+}
+
+TEST_F(ChannelFetch, ChannelThatCannotBeHadDoesNotHoldUpOthers) {
+    fetching.pause = kForever;
+    recorder_.answer(Manner::kBadDescriptors);
+    for (int i = 0; i < 3; ++i) tracer_.emit();
+    EXPECT_EQ(recorder_.requests(), 1);
+    switch_on();
+    recorder_.answer(Manner::kAnswers);
+    tracer_.emit();
+    EXPECT_EQ(recorder_.requests(), 2);
+    EXPECT_EQ(recorder_.records(), 1U);
+    // Where there are two, all of them pause.
+    switch_on();
+    recorder_.answer(Manner::kBadDescriptors);
+    tracer_.emit();
+    EXPECT_EQ(recorder_.requests(), 3);
+    switch_on();
+    recorder_.answer(Manner::kAnswers);
+    tracer_.emit();
+    EXPECT_EQ(recorder_.requests(), 3);
 }
 
 TEST_F(ChannelFetch, FailureLeavesNothingBehind) {
@@ -308,7 +329,7 @@ TEST_F(ChannelFetch, CancelledThreadFinishesItsEvent) {
 
 // It has the lock, and somebody has stopped it: a debugger, or a collector of garbage.
 TEST_F(ChannelFetch, ThreadThatDoesNotGoOnIsWaitedForOnce) {
-    fetching = {.patience = Fetching{}.patience, .pause = kForever, .failed_at = {}};
+    fetching = {.patience = Fetching{}.patience, .pause = kForever, .failed_at = {}, .failed_number = {}};
     std::barrier<> together(2);
     std::thread stopped([&] {
         const AttachLock lock(kForever);
