@@ -142,6 +142,22 @@ TEST_F(PairingTableTest, ExpiryBoundsMemoryOfSilentStream) {
     EXPECT_TRUE(table.empty());
 }
 
+// Its data lies in the socket, because the disk is full.
+TEST_F(PairingTableTest, NothingAgesWhileNothingCanCome) {
+    index(0);
+    for (int i = 0; i < 3; ++i) {
+        now += PairingTable::kMaxAge;
+        table.count_ages_from(now);
+    }
+    now += PairingTable::kMaxAge;
+    EXPECT_EQ(taken(), "");
+    data(0);
+    EXPECT_EQ(taken(), "0 ");
+    index(1);
+    now += PairingTable::kMaxAge + 1s;
+    EXPECT_EQ(taken(), "(1)");
+}
+
 TEST_F(PairingTableTest, CountBoundsMemoryOfStreamWithoutData) {
     for (std::uint64_t number = 0; number < PairingTable::kMaxWaiting; ++number) index(number);
     EXPECT_FALSE(table.add_index(index_of(PairingTable::kMaxWaiting), now));
