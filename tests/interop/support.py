@@ -28,7 +28,6 @@ LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
 PATIENCE = float(os.environ.get("LEAT_TEST_PATIENCE", 120))  # s; how long a test waits for anything, before it calls that a hang
 IS_WHOLE = os.environ.get("LEAT_TEST_ALL") == "1" or not IS_FROM_CTEST  # also what is not for the gate: outside_gate()
-CTEST_PATIENCE = 600  # s; the TIMEOUT of tests/CMakeLists.txt
 HAS_RSEQ = BITS == 64 and "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
 
 DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
@@ -44,6 +43,7 @@ def sanitizers_of(build):
 
 
 SANITIZERS = sanitizers_of(BUILD)
+CTEST_PATIENCE = 1200 if SANITIZERS else 600  # s; the TIMEOUT of tests/CMakeLists.txt
 MUSL_GCC = shutil.which("musl-gcc")
 # In front of a program: all its events are in one stream.
 ON_ONE_CPU = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))

@@ -25,7 +25,7 @@ Result<void> TextBuffer::flush() {
 }
 
 void TextBuffer::grow(std::size_t needed) {
-    constexpr std::size_t kFirstCapacity = 2 * kFlushSize;
+    constexpr std::size_t kFirstCapacity = 4096;  // many are of one line
     const std::size_t capacity = std::max({kFirstCapacity, 2 * capacity_, size_ + needed});
     auto text = std::make_unique_for_overwrite<char[]>(capacity);
     if (size_ > 0) std::memcpy(text.get(), text_.get(), size_);
