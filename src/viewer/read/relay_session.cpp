@@ -87,11 +87,7 @@ void RelaySession::add_streams(Session& session, const std::vector<wire::StreamD
         traces.insert(descriptor.trace_id);
     }
     for (const std::uint64_t id : traces)
-        if (const auto model = traces_.at(id).model(); !model)
-            end_trace(id, model.error().message);
-        else if (connection_->can_get_news() &&
-                 std::ranges::find(metadata_, id, &Metadata::trace_id) == metadata_.end())
-            end_trace(id, "the relay does not tell of its metadata");
+        if (const auto model = traces_.at(id).model(); !model) end_trace(id, model.error().message);
 }
 
 Result<Progress> RelaySession::advance() {
@@ -245,20 +241,10 @@ Result<void> RelaySession::leave_ended() {
     return {};
 }
 
-// Our relays tell of no stream again, and of a trace all whose streams have ended under another number.
+// Our relays tell of no stream again.
 void RelaySession::forget_stream(std::uint64_t id) {
     known_streams_.erase(id);
     for (Session& session : sessions_) session.streams.erase(id);
-}
-
-void RelaySession::forget_if_over(std::uint64_t trace_id) {
-    const auto is_of_it = [&](const auto& entry) { return entry.second.trace_id == trace_id; };
-    if (kept_traces_.contains(trace_id) || std::ranges::any_of(data_, is_of_it)) return;
-    for (const Metadata& metadata : metadata_)
-        if (metadata.trace_id == trace_id) forget_stream(metadata.stream_id);
-    std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id; });
-    traces_.erase(trace_id);
-    for (Session& session : sessions_) session.traces.erase(trace_id);
 }
 
 // Relays number traces as they like: another session may have one of the same number.
@@ -269,7 +255,6 @@ void RelaySession::forget(const Session& left) {
             continue;
         std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == id; });
         traces_.erase(id);
-        kept_traces_.erase(id);
     }
 }
 
@@ -519,20 +504,13 @@ void RelaySession::end_trace(std::uint64_t trace_id, const std::string& why) {
 }
 
 void RelaySession::forget_finished() {
-    std::set<std::uint64_t> traces;
     std::erase_if(data_, [&](const auto& entry) {
         const Data& data = entry.second;
         if (!data.stream->is_finished()) return false;
         for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
-        if (data.has_hung_up && connection_->can_get_news()) {
-            forget_stream(data.id);
-            traces.insert(data.trace_id);
-        } else {
-            kept_traces_.insert(data.trace_id);
-        }
+        if (data.has_hung_up && connection_->can_get_news()) forget_stream(data.id);
         return true;
     });
-    for (const std::uint64_t id : traces) forget_if_over(id);
 }
 
 Result<void> RelaySession::detach() {

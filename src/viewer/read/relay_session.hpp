@@ -77,7 +77,6 @@ class RelaySession {
     Result<void> ask_for_streams(Session& session);
     Result<void> leave_ended();
     void forget_stream(std::uint64_t id);
-    void forget_if_over(std::uint64_t trace_id);
     void forget(const Session& left);
     // True: the relay tells what is new in all streams (GET_NEWS). False: it is asked about each stream that is hungry.
     [[nodiscard]] bool takes_news() const;
@@ -119,7 +118,6 @@ class RelaySession {
     std::vector<Metadata> metadata_;
     std::map<std::uint64_t, Data> data_;     // by id
     std::set<std::uint64_t> known_streams_;  // a relay may offer a stream twice
-    std::set<std::uint64_t> kept_traces_;    // the relay may tell of more streams of these: some have ended here alone
     bool wants_streams_ = false;
     bool may_request_ahead_ = true;
     std::uint64_t queued_bytes_ = 0;
