@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <initializer_list>
-
 #include "tracer/next_function.hpp"
 #include "tracer/shared_thread.hpp"
 
@@ -33,9 +31,9 @@ constinit leat::tracer::NextFunction next_setregid("setregid");
 constinit leat::tracer::NextFunction next_setresgid("setresgid");
 
 [[gnu::constructor]] void find_next() {
-    for (auto* const next : {&next_setuid, &next_seteuid, &next_setreuid, &next_setresuid, &next_setgid, &next_setegid,
-                             &next_setregid, &next_setresgid})
-        (void)next->find();
+    leat::tracer::NextFunction* const all[] = {&next_setuid, &next_seteuid, &next_setreuid, &next_setresuid,
+                                               &next_setgid, &next_setegid, &next_setregid, &next_setresgid};
+    for (auto* const next : all) (void)next->find();
 }
 
 template <typename... Ids>
