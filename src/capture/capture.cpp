@@ -180,6 +180,7 @@ Result<void> Capture::describe_new_events() {
 void Capture::poll() {
     if (is_over()) return;
     if (!is_of_this_process()) {
+        note_final_counts();
         state_ = State::kOver;
         return;
     }
@@ -242,7 +243,14 @@ void Capture::close_if_written() {
     if (!output_->is_delivered()) return;
     output_->close();
     tracepoints_.reset();
+    note_final_counts();
     state_ = State::kOver;
+}
+
+// Rings have no end of their own: a thread that was held up in front of its record may reach one at any time.
+void Capture::note_final_counts() {
+    skipped_ = consumer_.discarded_told();
+    skipped_too_late_ = consumer_.discarded() - skipped_;
 }
 
 Block* Capture::hand_out() { return is_over() ? nullptr : output_->hand_out(); }

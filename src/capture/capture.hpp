@@ -65,9 +65,11 @@ class Capture {
     [[nodiscard]] std::uint64_t events() const { return output_->events(); }
     [[nodiscard]] std::uint64_t bytes() const { return output_->bytes(); }
     // The trace tells of them.
-    [[nodiscard]] std::uint64_t skipped() const { return consumer_.discarded(); }
-    // Taken from a ring, or left there.
-    [[nodiscard]] std::uint64_t lost() const { return output_->lost() + consumer_.totals().left_in_rings; }
+    [[nodiscard]] std::uint64_t skipped() const { return is_over() ? skipped_ : consumer_.discarded(); }
+    // Taken from a ring, or left there; or skipped by a thread when the trace could tell no more.
+    [[nodiscard]] std::uint64_t lost() const {
+        return output_->lost() + consumer_.totals().left_in_rings + skipped_too_late_;
+    }
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
   private:
@@ -87,6 +89,7 @@ class Capture {
     void begin_end(End end);
     void cut_rest();
     void close_if_written();
+    void note_final_counts();
     void write_block(const Block& block);
     void take_done();
 
@@ -105,6 +108,8 @@ class Capture {
     std::uint64_t next_discipline_ = 0;
     std::string undescribed_;  // metadata that the output has not got
     State state_ = State::kRunning;
+    std::uint64_t skipped_ = 0;  // both once it is over
+    std::uint64_t skipped_too_late_ = 0;
     End end_ = End::kNone;
     std::vector<std::string> warnings_;
 };

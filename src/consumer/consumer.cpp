@@ -762,6 +762,12 @@ std::uint64_t Consumer::discarded() const {
     return sum + unreadable() + beyond_limit();
 }
 
+std::uint64_t Consumer::discarded_told() const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_) sum += stream.discarded_told;
+    return sum;
+}
+
 std::uint64_t Consumer::unreadable() const {
     std::uint64_t sum = 0;
     for (const Stream& stream : streams_) sum += stream.unreadable;

@@ -158,6 +158,8 @@ class Consumer {
     // All events that are not in the trace: those that were not written, those that a program wrote over, and those
     // beyond the limit.
     [[nodiscard]] std::uint64_t discarded() const;
+    // Of these, what packets tell.
+    [[nodiscard]] std::uint64_t discarded_told() const;
     [[nodiscard]] std::uint64_t unreadable() const;
     [[nodiscard]] std::uint64_t discarded(ring::DiscardReason reason) const;
     [[nodiscard]] std::uint64_t unreadable(std::size_t channel) const;
