@@ -81,7 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void note_stored();
     // The peer could do nothing for so long.
     void forgive(Clock::duration duration);
-    // The peer takes all that is sent to it at once, or it is gone.
+    // The peer takes what is sent to it within a minute and a half, or it is gone; also one that lives and whose window
+    // stays shut.
     void expect_acknowledgements();
     // The other connection of the session is behind: to be tried again after this. The peer is not blamed meanwhile.
     asio::awaitable<void> wait_for_other();

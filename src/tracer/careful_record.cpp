@@ -237,11 +237,16 @@ bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
     return write_to_ring_of_thread(record, made.roomy.base, *ring.get(), process_number(), now, false);
 }
 
+// Daemons have clocks of their own.
+int64_t& last_write(const Channel& channel) {
+    return thread_state.last_write[static_cast<uint32_t>(wire::lane_of(channel.number))];
+}
+
 // See thread_identity.hpp.
 bool must_ask(const Channel& channel, uint64_t now) {
     if (thread_state.is_shared != 0) return true;
-    // Clocks of two daemons may differ: what was before may be later.
-    const int64_t pause = static_cast<int64_t>(now) - thread_state.last_write;
+    // Below 0: another daemon has taken the place of the one whose clock it was.
+    const int64_t pause = static_cast<int64_t>(now) - last_write(channel);
     return !channel.sees_vforks && (pause > kLongestPause || pause < 0);
 }
 
@@ -254,7 +259,7 @@ ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
     if (is_stale) forget_contexts();
     ThreadChannel* mine = find_filled(channel, channel_key(channel.number));
     if (mine == nullptr) mine = &refresh_thread_state(channel, task != nullptr ? *task : running_task(channel), now);
-    thread_state.last_write = static_cast<int64_t>(now);
+    last_write(channel) = static_cast<int64_t>(now);
     ThreadChannel& kept = note_miss(*mine);
     go_straight_if_possible(kept);
     return kept;

@@ -14,7 +14,8 @@ struct Fetching {
     uint64_t patience = 10'000'000;
     static constexpr uint32_t kAnyChannel = UINT32_MAX;
 
-    // ns; after a failure, nobody asks that lane's daemon for so long
+    // ns; after a failure, nobody asks for that channel for so long; after silence or a second failure, nobody asks
+    // that lane's daemon for any
     uint64_t pause = 100'000'000;
     // The time of each lane's last failure; 0: none.
     uint64_t failed_at[wire::kLanes] = {};

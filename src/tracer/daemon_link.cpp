@@ -147,9 +147,13 @@ class Exchange {
 
 using Exchanges = Exchange[kLanes];
 
+// Behind the deadline, what was said before is still listened to: so many messages of each, as one may have more and
+// more to say.
+constexpr int kLastTurns = 64;
+
 // One turn: whoever has answered is listened to, and who could not connect tries again, some ms later. False: it is
 // time to stop.
-bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until) {
+bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until, int& last_turns) {
     int sockets[kLanes];
     const int left = remaining_ms(until);
     int timeout = left;
@@ -158,13 +162,13 @@ bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until) {
         sockets[lane] = exchange.waiting_fd();
         if (exchange.is_connecting() && (timeout < 0 || timeout > exchange.pause_ms())) timeout = exchange.pause_ms();
     }
-    const bool is_last = left == 0;  // also for one that has more and more to say
-    if (!wait_until_readable(sockets, kLanes, timeout) && is_last) return false;
+    const bool is_late = left == 0;
+    if (!wait_until_readable(sockets, kLanes, timeout) && is_late) return false;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        if (exchanges[lane].is_connecting()) exchanges[lane].connect(requests.to(lane));
+        if (exchanges[lane].is_connecting() && !is_late) exchanges[lane].connect(requests.to(lane));
         if (sockets[lane] >= 0) exchanges[lane].receive();
     }
-    return !is_last;
+    return !is_late || --last_turns > 0;
 }
 
 bool is_over(const Exchanges& exchanges) {
@@ -189,7 +193,8 @@ void exchange(const Requests& requests, bool is_findable, bool is_for_recorder =
             exchanges[i].end();
     }
     const uint64_t until = deadline();
-    while (!is_over(exchanges) && proceed(exchanges, requests, until)) {
+    int last_turns = kLastTurns;
+    while (!is_over(exchanges) && proceed(exchanges, requests, until, last_turns)) {
     }
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
         if (exchanges[lane].is_over()) continue;

@@ -6,6 +6,7 @@
 #include "ring/ring_format.hpp"
 #include "tracer/contexts.hpp"
 #include "tracer/process_page.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
 
@@ -52,8 +53,9 @@ struct ThreadState {
     uint32_t is_filling;   // `channels`: signal handlers leave them as they are
     uint32_t last_filled;  // of `channels`: the next one is displaced next
     uint32_t misses;       // events of others than the first channel
-    int64_t last_write;    // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
-    uint64_t refreshed;    // ns: when a channel was last filled in
+    // ns, by each daemon's clock: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
+    int64_t last_write[wire::kLanes];
+    uint64_t refreshed;  // ns: when a channel was last filled in
 };
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.

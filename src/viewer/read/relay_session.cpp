@@ -67,10 +67,13 @@ void RelaySession::add_streams(Session& session, const std::vector<wire::StreamD
     std::set<std::uint64_t> traces;
     for (const wire::StreamDescriptor& descriptor : descriptors) {
         if (known_streams_.contains(descriptor.id)) continue;
-        if (data_.size() + metadata_.size() >= kMaxStreams) {
+        if (known_streams_.size() >= kMaxStreams) {
+            has_left_out_ = true;
             warn_("the relay has more streams than can be followed");
             break;
         }
+        const bool is_of_new_trace = descriptor.is_metadata == 0 && !traces_.contains(descriptor.trace_id);
+        if (has_left_out_ && is_of_new_trace) continue;  // without its metadata it would hold back all others
         known_streams_.insert(descriptor.id);
         session.streams.insert(descriptor.id);
         session.traces.insert(descriptor.trace_id);

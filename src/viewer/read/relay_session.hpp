@@ -118,6 +118,7 @@ class RelaySession {
     std::vector<Metadata> metadata_;
     std::map<std::uint64_t, Data> data_;     // by id
     std::set<std::uint64_t> known_streams_;  // a relay may offer a stream twice
+    bool has_left_out_ = false;              // streams, as there were too many; their traces' later ones, too
     bool wants_streams_ = false;
     bool may_request_ahead_ = true;
     std::uint64_t queued_bytes_ = 0;
