@@ -252,6 +252,13 @@ class Ends(CaptureTest):
                     if options[0] == "burst=50":
                         self.assert_balance(found)
 
+    def test_counts_are_final(self):
+        """Of an event that was on before the end, and finds no room behind it, the trace cannot tell."""
+        late = self.compiled_with_capture("late", LATE)
+        result = plain_run(late, str(self.directory / "trace"))
+        self.assertEqual((result.returncode, result.stdout), (0, 2 * "1 0 1 0\n"), result.stderr)
+        self.assertEqual(self.read(self.directory / "trace").discarded(), 1)
+
     def test_whichever_comes_first(self):
         found = self.capture("requests=0", "burst=1", "pause_us=1000", "duration_ms=200", "size=65536", name="by-duration")
         self.assertEqual(found["end"], END["duration"])
@@ -466,6 +473,44 @@ int main(int argc, char** argv) {
     const bool is_same = read_file(found.gl_pathv[0], after) == size && memcmp(before, after, size) == 0;
     puts(is_same ? "same" : "changed");
     leat_tracepoint(refused, tick);
+    return 0;
+}
+"""
+# Its capture ends between the question whether an event is on and the event, which is too large for any block.
+LATE = r"""
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <string.h>
+#define TEXT_FIELDS(FIELD) FIELD(string, text, text)
+LEAT_TRACEPOINT(late, large, LEAT_INFO, TEXT_FIELDS, const char* text);
+static struct leat_capture* capture;
+static char text[1 << 20];
+static void print_counts(void) {
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    printf("%d %d %d %d\n", result.is_over, (int)result.events, (int)result.skipped, (int)result.lost);
+}
+static const char* text_at_the_end(void) {
+    leat_capture_stop(capture);
+    while (leat_capture_write(capture) != 0) continue;
+    print_counts();
+    return text;
+}
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    if (argc != 2) return 1;
+    memset(text, 'x', sizeof text - 1);
+    options.directory = argv[1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 20;
+    capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    leat_tracepoint(late, large, text);
+    leat_tracepoint(late, large, text_at_the_end());
+    print_counts();
+    leat_capture_free(capture);
     return 0;
 }
 """
