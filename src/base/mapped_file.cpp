@@ -5,6 +5,9 @@
 
 #include <cerrno>
 
+#include "base/copy_memory.hpp"
+#include "base/file.hpp"
+
 namespace leat {
 namespace {
 
@@ -15,6 +18,8 @@ Result<std::size_t> size_of(int fd) {
     if (::fstat(fd, &status) != 0) return io_error("cannot ask for its size");
     return static_cast<std::size_t>(status.st_size);
 }
+
+tl::unexpected<Error> became_shorter() { return corrupt("it has become shorter while it was opened"); }
 
 // At an address that is ours already; null: at any.
 Result<std::byte*> map_pages(int fd, std::byte* at, std::size_t first, std::size_t count) {
@@ -38,16 +43,27 @@ Result<void> write_to_page(std::byte* page, std::size_t offset, std::uint64_t va
 Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
     MappedFile mapped;
     if (size == 0) return mapped;  // mmap refuses a size of 0
+    if (auto memory = take_copy_memory(size)) return copy_of(fd, size, std::move(memory));
     const std::size_t pages = (size + kPage - 1) / kPage;
     const bool has_room = pages * kPage - size >= sizeof(kWitness);
     const std::size_t pages_of_memory = pages + (has_room ? 0 : 1);
     mapped.size_ = size;
     mapped.mapping_ = Mapping(LEAT_TRY(map_pages(fd, nullptr, 0, pages_of_memory)), pages_of_memory * kPage);
+    mapped.data_ = mapped.mapping_.data();
     mapped.guard_ = LEAT_TRY(FaultGuard::of(mapped.mapping_.data(), mapped.mapping_.size()));
     LEAT_TRY(mapped.copy_last_page(fd, pages, has_room));
     // Cut off before it was copied, the page has zeros that nobody would tell from the file's.
-    if (LEAT_TRY(size_of(fd)) < size) return corrupt("it has become shorter while it was opened");
+    if (LEAT_TRY(size_of(fd)) < size) return became_shorter();
     return mapped;
+}
+
+Result<MappedFile> MappedFile::copy_of(int fd, std::size_t size, std::shared_ptr<std::byte> memory) {
+    if (LEAT_TRY(read_at(fd, 0, {memory.get(), size})) < size) return became_shorter();
+    MappedFile copied;
+    copied.data_ = memory.get();
+    copied.size_ = size;
+    copied.copy_ = std::move(memory);
+    return copied;
 }
 
 Result<void> MappedFile::copy_last_page(int fd, std::size_t pages, bool has_room) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/byte_cursor.hpp"
 #include "base/fault_guard.hpp"
@@ -22,12 +23,14 @@ namespace leat {
 // the file never had. Who looks for them has a fault, or finds what is in the file since it grew again.
 //
 // XFS writes the zeros some microseconds before it takes the copy away. What is written over nobody notices.
+//
+// Small files are copied as a whole (copy_memory.hpp), so nothing of them is missing later.
 class MappedFile {
   public:
-    // Maps the first `size` bytes of an open file, which need not stay open. What is in the file is never written to.
+    // Takes the first `size` bytes of an open file, which need not stay open. What is in the file is never written to.
     static Result<MappedFile> of_file(int fd, std::size_t size);
 
-    [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), size_}; }
+    [[nodiscard]] UntrustedBytes bytes() const { return {data_, size_}; }
     // To be asked after the bytes were read, and before they are used: it costs two loads.
     [[nodiscard]] bool was_shortened() const {
         if (witness_ == nullptr) return false;
@@ -42,11 +45,14 @@ class MappedFile {
 
     MappedFile() = default;
 
+    static Result<MappedFile> copy_of(int fd, std::size_t size, std::shared_ptr<std::byte> memory);
     // `has_room`: its last page, for the witness.
     Result<void> copy_last_page(int fd, std::size_t pages, bool has_room);
 
     Mapping mapping_;
     FaultGuard guard_;
+    std::shared_ptr<const std::byte> copy_;
+    const std::byte* data_ = nullptr;  // of the mapping, or of the copy
     std::size_t size_ = 0;
     const volatile std::uint64_t* witness_ = nullptr;
 };

@@ -20,8 +20,8 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces);
 Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);
 
 struct NamedTraces {
-    viewer::RecordedTraces traces{};
-    std::size_t denied = 0;  // directories that may not be read, of which the user was warned
+    const viewer::RecordedTraces& traces;  // for as long as the process lives
+    std::size_t denied = 0;                // directories that may not be read, of which the user was warned
 };
 
 // Opens all traces at or below those paths, and warns of directories that may not be read.

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "base/copy_memory.hpp"
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
 #include "support/scratch_directory.hpp"
@@ -16,6 +18,7 @@ namespace leat {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLarge = kLargestCopy;  // with a byte more, a file is mapped
 
 class MappedFileTest : public testing::Test {
   protected:
@@ -39,9 +42,11 @@ class MappedFileTest : public testing::Test {
 
 // Wherever a file is cut off: what was read is as it was, or else was_shortened().
 TEST_F(MappedFileTest, ZerosThatAreReadAreTold) {
-    for (const std::size_t size : {std::size_t{1}, kPage - 1, kPage, kPage + 1, 3 * kPage, 3 * kPage + 100}) {
-        for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, kPage - 1, kPage, kPage + 1, 2 * kPage - 7,
-                                      2 * kPage, 2 * kPage + 7, 3 * kPage - 1, 3 * kPage, 3 * kPage + 99}) {
+    for (const std::size_t more : {std::size_t{1}, kPage - 1, kPage, kPage + 1, 3 * kPage, 3 * kPage + 100}) {
+        const std::size_t size = kLarge + more;
+        for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, kPage, kPage + 1, kLarge - 1, kLarge, kLarge + 1,
+                                      kLarge + kPage - 1, kLarge + kPage, kLarge + 2 * kPage - 7, kLarge + 2 * kPage,
+                                      kLarge + 3 * kPage, kLarge + 3 * kPage + 99}) {
             if (cut >= size) continue;
             const auto path = file(size);
             const auto mapped = open_mapped(path);
@@ -58,26 +63,26 @@ TEST_F(MappedFileTest, ZerosThatAreReadAreTold) {
 }
 
 TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
-    const auto path = file(4 * kPage);
+    const auto path = file(kLarge + 4 * kPage);
     const auto mapped = open_mapped(path).value();
-    std::filesystem::resize_file(path, 2 * kPage - 1);
+    std::filesystem::resize_file(path, kLarge + 2 * kPage - 1);
     EXPECT_EQ(mapped.bytes()[0], std::byte{'x'});
     EXPECT_TRUE(mapped.was_shortened());
 }
 
 TEST_F(MappedFileTest, FileThatIsCutAndGrowsAgainIsTold) {
-    for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
+    for (const std::size_t size : {kLarge + 3 * kPage - 1, kLarge + 3 * kPage, kLarge + 3 * kPage + 1}) {
         const auto path = file(size);
         const auto mapped = open_mapped(path).value();
         std::filesystem::resize_file(path, kPage + 7);
-        std::filesystem::resize_file(path, 9 * kPage);
+        std::filesystem::resize_file(path, kLarge + 9 * kPage);
         EXPECT_FALSE(is_as_it_was(mapped)) << size;
         EXPECT_TRUE(mapped.was_shortened()) << size;
     }
 }
 
 TEST_F(MappedFileTest, FileThatGrowsIsAsItWas) {
-    for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
+    for (const std::size_t size : {kPage, kLarge + 3 * kPage - 1, kLarge + 3 * kPage, kLarge + 3 * kPage + 1}) {
         const auto path = file(size);
         const auto mapped = open_mapped(path).value();
         std::ofstream(path, std::ios::binary | std::ios::app) << std::string(2 * kPage, 'y');
@@ -87,11 +92,11 @@ TEST_F(MappedFileTest, FileThatGrowsIsAsItWas) {
 }
 
 TEST_F(MappedFileTest, FileStaysAsItIs) {
-    const auto path = file(3 * kPage + 100);
+    const auto path = file(kLarge + 100);
     const auto before = std::filesystem::last_write_time(path);
     EXPECT_TRUE(open_mapped(path));
     EXPECT_EQ(std::filesystem::last_write_time(path), before);
-    EXPECT_EQ(std::filesystem::file_size(path), 3 * kPage + 100);
+    EXPECT_EQ(std::filesystem::file_size(path), kLarge + 100);
 }
 
 TEST_F(MappedFileTest, EmptyFileHasNoBytes) {
@@ -103,9 +108,35 @@ TEST_F(MappedFileTest, EmptyFileHasNoBytes) {
 TEST_F(MappedFileTest, FileThatIsShorterThanAskedForIsRefused) {
     const auto path = file(kPage);
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    const auto mapped = MappedFile::of_file(fd.get(), 3 * kPage);
-    ASSERT_FALSE(mapped);
-    EXPECT_EQ(mapped.error().message, "it has become shorter while it was opened");
+    for (const std::size_t size : {kPage + 1, 3 * kPage, kLarge + 3 * kPage}) {
+        const auto mapped = MappedFile::of_file(fd.get(), size);
+        ASSERT_FALSE(mapped);
+        EXPECT_EQ(mapped.error().message, "it has become shorter while it was opened");
+    }
+}
+
+TEST_F(MappedFileTest, SmallFileIsAsItWasWhateverBecomesOfIt) {
+    for (const std::size_t size : {std::size_t{1}, kPage, kLarge}) {
+        const auto path = file(size);
+        const auto mapped = open_mapped(path).value();
+        std::filesystem::resize_file(path, 0);
+        EXPECT_EQ(mapped.bytes().size(), size);
+        EXPECT_TRUE(is_as_it_was(mapped)) << size;
+        EXPECT_FALSE(mapped.was_shortened()) << size;
+    }
+}
+
+TEST_F(MappedFileTest, MoreSmallFilesThanAreCopiedAreMapped) {
+    const auto path = file(kLarge);
+    std::vector<MappedFile> files;
+    for (std::size_t i = 0; i < kMostCopied / kLarge + 10; ++i) files.push_back(open_mapped(path).value());
+    EXPECT_TRUE(std::ranges::all_of(files, is_as_it_was));
+    std::filesystem::resize_file(path, 0);
+    EXPECT_TRUE(is_as_it_was(files.front()));
+    EXPECT_FALSE(is_as_it_was(files.back()));
+    EXPECT_TRUE(files.back().was_shortened());
+    files.clear();
+    EXPECT_NE(take_copy_memory(kLarge), nullptr);
 }
 
 }  // namespace
