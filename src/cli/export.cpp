@@ -25,8 +25,6 @@
 #include "cli/tell.hpp"
 #include "cli/write_signals.hpp"
 #include "net/relay_url.hpp"
-#include "trace/stream_paths.hpp"
-#include "trace/trace_directories.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/clickhouse_block.hpp"
 #include "viewer/sink/columns.hpp"
@@ -163,31 +161,9 @@ Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const view
     return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces, selection.filter());
 }
 
-// Whether the file would make a trace of a directory that other traces are below.
-bool is_metadata_of_all(const fs::path& output, const fs::path& place, const fs::path& trace) {
-    const fs::path below = trace::real_path(trace).lexically_relative(place);
-    return output.filename() == trace::kMetadataFile && !below.empty() && *below.begin() != "..";
-}
-
-// What lies among the files of a trace is part of it for whoever reads that.
-Result<void> check_outside_of_traces(const std::string& output, const std::vector<std::string>& traces) {
-    std::error_code ignored;
-    const fs::path place = fs::weakly_canonical(fs::absolute(output, ignored), ignored).parent_path();
-    const std::vector<fs::path> paths = LEAT_TRY(paths_of(traces));
-    for (const fs::path& path : paths) {
-        const trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
-        for (const fs::path& trace : found.paths)
-            for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
-                if (place == trace::real_path(directory) || is_metadata_of_all(fs::path(output), place, trace))
-                    return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
-                                   trace.string());
-    }
-    return {};
-}
-
 Result<OutputFile> output_of(const ExportOptions& options) {
     if (options.output) {
-        LEAT_TRY(check_outside_of_traces(*options.output, options.traces));
+        LEAT_TRY(check_outside_of_traces(*options.output, LEAT_TRY(paths_of(options.traces))));
         return OutputFile::open(*options.output);
     }
     if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");

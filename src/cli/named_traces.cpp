@@ -8,6 +8,7 @@
 #include "cli/session_trace.hpp"
 #include "cli/tell.hpp"
 #include "net/relay_url.hpp"
+#include "trace/stream_paths.hpp"
 #include "trace/trace_directories.hpp"
 
 namespace leat::cli {
@@ -44,6 +45,12 @@ Result<fs::path> newest_recording() {
     return *newest;
 }
 
+// Whether the file would make a trace of a directory that other traces are below.
+bool is_metadata_of_all(const fs::path& output, const fs::path& place, const fs::path& trace) {
+    const fs::path below = trace::real_path(trace).lexically_relative(place);
+    return output.filename() == trace::kMetadataFile && !below.empty() && *below.begin() != "..";
+}
+
 }  // namespace
 
 Result<void> put_sessions_traces(std::vector<std::string>& traces) {
@@ -69,12 +76,27 @@ Result<std::vector<fs::path>> paths_of(const std::vector<std::string>& traces) {
 }
 
 // Nobody closes them: the system takes the files of a process that ends all at once, which is much faster.
-Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces) {
+Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces, const ctf::ClockShift& shift) {
     std::vector<fs::path> denied;
     static auto* const kept = new std::list<viewer::RecordedTraces>();
-    kept->push_back(LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(traces)), &denied)));
+    kept->push_back(LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(traces)), &denied, shift)));
     warn_of_denied(denied);
     return NamedTraces{.traces = kept->back(), .denied = denied.size()};
+}
+
+// What lies among the files of a trace is part of it for whoever reads that.
+Result<void> check_outside_of_traces(const std::string& output, std::span<const fs::path> traces) {
+    std::error_code ignored;
+    const fs::path place = fs::weakly_canonical(fs::absolute(output, ignored), ignored).parent_path();
+    for (const fs::path& path : traces) {
+        const trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
+        for (const fs::path& trace : found.paths)
+            for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
+                if (place == trace::real_path(directory) || is_metadata_of_all(fs::path(output), place, trace))
+                    return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
+                                   trace.string());
+    }
+    return {};
 }
 
 Result<void> check_all_read(const NamedTraces& named) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "ctf/model/clock.hpp"
 #include "viewer/read/recorded_trace.hpp"
 
 namespace leat::cli {
@@ -24,8 +25,11 @@ struct NamedTraces {
     std::size_t denied = 0;                // directories that may not be read, of which the user was warned
 };
 
-// Opens all traces at or below those paths, and warns of directories that may not be read.
-Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces);
+// Opens all traces at or below those paths, and warns of directories that may not be read. `shift`: of their clocks.
+Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces, const ctf::ClockShift& shift = {});
+
+// An error if a file of this name would be among those of the traces.
+Result<void> check_outside_of_traces(const std::string& output, std::span<const std::filesystem::path> traces);
 
 // For the end: an error if not all of them could be read.
 Result<void> check_all_read(const NamedTraces& named);

@@ -14,10 +14,10 @@ void SelectionOptions::add_to(CLI::App& command) {
         "--filter", filter,
         "only events for which this holds: '$ctx.vpid == 42 && key == \"user*\"'; fields of the payload by "
         "their names, $ctx.NAME, $name, $time, $loglevel");
-    command.add_option("--begin", begin,
+    command.add_option("-b,--begin", begin,
                        "no events before this time: [YYYY-MM-DD ]HH:MM[:SS[.N]], or seconds since 1970");
-    command.add_option("--end", end, "no events after this time");
-    command.add_option("--timerange", time_range, "BEGIN,END: both in one");
+    command.add_option("-e,--end", end, "no events after this time");
+    command.add_option("-t,--timerange", time_range, "BEGIN,END: both in one");
     command.add_flag("--stream-intersection", is_of_all_streams,
                      "only events of times when all streams of their trace were active");
 }

@@ -1,4 +1,5 @@
 // `leat view`: its options, and which of its forms they mean.
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
 #include "cli/misuse.hpp"
@@ -50,7 +52,10 @@ struct ListWord {
 
 constexpr std::array kNameWords{
     ListWord{"payload", &viewer::TextOptions::names_payload},
+    ListWord{"args", &viewer::TextOptions::names_payload},  // as babeltrace2 knows it, too
+    ListWord{"arg", &viewer::TextOptions::names_payload},
     ListWord{"context", &viewer::TextOptions::names_context},
+    ListWord{"ctx", &viewer::TextOptions::names_context},
     ListWord{"scope", &viewer::TextOptions::names_scope},
     ListWord{"header", &viewer::TextOptions::names_header},
 };
@@ -97,7 +102,7 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     if (!arguments.names.empty()) apply_list(arguments.names, kNameWords, options);
     if (!arguments.fields.empty()) apply_list(arguments.fields, kFieldWords, options);
     if (arguments.format != "json") {
-        if (wants_colors(arguments.color, STDOUT_FILENO)) options.colors = viewer::kTerminalColors;
+        if (wants_colors(arguments.color, arguments.output ? -1 : STDOUT_FILENO)) options.colors = viewer::kTerminalColors;
         if (wants_colors(arguments.color, STDERR_FILENO)) options.warning_colors = viewer::kTerminalColors;
         return options;
     }
@@ -121,6 +126,17 @@ Result<void> find_traces(ViewArguments& arguments) {
     return {};
 }
 
+// As `> FILE` does in a shell: what is written can be read at once.
+Result<void> redirect_output(const ViewArguments& arguments) {
+    const std::string& path = *arguments.output;
+    if (std::ranges::none_of(arguments.traces, net::is_relay_url))
+        LEAT_TRY(check_outside_of_traces(path, LEAT_TRY(paths_of(arguments.traces))));
+    constexpr mode_t kMode = 0666;
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, kMode));
+    if (!file.is_open() || ::dup2(file.get(), STDOUT_FILENO) < 0) return io_error("cannot write " + path);
+    return {};
+}
+
 Result<Viewed> view(ViewArguments& arguments) {
     LEAT_TRY(find_traces(arguments));
     const viewer::TextOptions options = text_options(arguments);
@@ -131,12 +147,15 @@ Result<Viewed> view(ViewArguments& arguments) {
     const bool is_live = arguments.is_followed || is_of_relay;
     if (is_live && (arguments.selection.range.is_bounded() || arguments.selection.is_of_all_streams))
         misuse("--begin, --end, --timerange and --stream-intersection are for traces on disk that are finished");
+    if (is_live && (arguments.clock_shift.seconds != 0 || arguments.clock_shift.ns != 0))
+        misuse("--clock-offset and --clock-offset-ns are for traces on disk that are finished");
     const bool is_table = arguments.format == "csv";
     const bool is_silent = arguments.format == "none";
     if ((is_table || is_silent) && is_live)
         misuse("--format={} is for traces on disk that are finished", arguments.format);
     if (!is_table && arguments.columns) misuse("--columns are those of --format=csv");
     refuse_empty_columns(arguments.columns);
+    if (arguments.output) LEAT_TRY(redirect_output(arguments));
     if (is_table) return view_csv(arguments, options);
     if (is_silent) return view_none(arguments, options);
     if (is_of_relay) return view_relay(arguments, options);
@@ -156,9 +175,15 @@ void add_view_command(CLI::App& app, int& exit_status) {
     command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC, not in the local time zone");
     command->add_flag("--clock-seconds", arguments->has_clock_seconds, "print times in seconds since 1970");
     command->add_flag("--clock-cycles", arguments->has_clock_cycles, "print times as values of the trace's clock");
+    command
+        ->add_option("--clock-offset", arguments->clock_shift.seconds,
+                     "move the clocks of all traces by so many seconds")
+        ->type_name("SECONDS");
+    command->add_option("--clock-offset-ns", arguments->clock_shift.ns, "the same in nanoseconds; both add up")
+        ->type_name("NS");
     command->add_flag("--no-delta", arguments->has_no_delta, "do not print the time since the previous event");
-    command->add_option("--names", arguments->names, "names to print: payload,context,scope,header; or all, none");
-    command->add_option("--fields", arguments->fields,
+    command->add_option("-n,--names", arguments->names, "names to print: payload,context,scope,header; or all, none");
+    command->add_option("-f,--fields", arguments->fields,
                         "fields to print: trace,trace:hostname,trace:domain,trace:procname,trace:vpid,loglevel,emf; or "
                         "all, none");
     command->add_flag("--follow", arguments->is_followed,
@@ -182,6 +207,8 @@ void add_view_command(CLI::App& app, int& exit_status) {
             "text; json: an object a line for each event, or the list of a relay's sessions; csv: a table; none: "
             "read all events and print none, to see whether and how fast a trace can be read")
         ->check(CLI::IsMember({"text", "json", "csv", "none"}));
+    command->add_option("-w,--output", arguments->output, "write to this file, not to standard output")
+        ->type_name("FILE");
     command->add_option("--color", arguments->color, "colours in text: auto (on a terminal), always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}));
     command->add_option(

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "cli/selection.hpp"
+#include "ctf/model/clock.hpp"
 #include "viewer/sink/text_options.hpp"
 
 namespace leat::cli {
@@ -28,6 +29,8 @@ struct ViewArguments {
     bool reconnects = false;
     std::string format = "text";
     std::string color = "auto";
+    std::optional<std::string> output{};  // none: standard output
+    ctf::ClockShift clock_shift{};
     std::optional<std::string> columns{};
     SelectionOptions selection_options{};
     viewer::Selection selection{};

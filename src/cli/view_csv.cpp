@@ -15,7 +15,7 @@
 namespace leat::cli {
 
 Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces));
+    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces, arguments.clock_shift));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
     viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, viewer::classes_of(named.traces)));
     viewer::TextBuffer output(STDOUT_FILENO);

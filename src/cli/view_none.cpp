@@ -13,7 +13,7 @@
 namespace leat::cli {
 
 Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces));
+    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces, arguments.clock_shift));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);

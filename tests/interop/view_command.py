@@ -92,6 +92,54 @@ class WhichTrace(InteropTest):
             self.assertEqual((shown.returncode, shown.stderr, shown.stdout.count("\n")), (status, "", 1))
 
 
+class AsBabeltrace2(InteropTest):
+    """Options of `babeltrace2 convert` mean the same here."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(program("emit"), "300").path
+
+    def view(self, *options):
+        return plain_run(LEAT, "view", *options, self.trace)
+
+    def test_options(self):
+        lines = self.view("--clock-seconds").stdout.splitlines()
+        first, last = (lines[number].split("]")[0].lstrip("[") for number in (100, 200))
+        for options in (["-n", "ctx,arg"], ["-n", "args,scope"], ["-f", "loglevel,trace"], ["-b", first, "-e", last], ["-t", f"{first},{last}"],
+                        ["--clock-offset=7", "--clock-seconds"], ["--clock-offset=-7", "--clock-offset-ns=-1500000001"],
+                        ["--clock-offset-ns=2500000000", "--clock-cycles"], ["--clock-offset=86400", "--clock-date"]):
+            with self.subTest(options=options):
+                expected = subprocess.run(["babeltrace2", *options, self.trace], capture_output=True, text=True, check=True)
+                shown = self.view(*options)
+                self.assertEqual((shown.returncode, shown.stderr, shown.stdout), (0, "", expected.stdout))
+
+    def test_clock_that_cannot_be_moved_so_far(self):
+        shown = self.view(f"--clock-offset={2**63 - 1}")
+        self.assertEqual((shown.returncode, shown.stdout), (1, ""))
+        self.assert_one_line(shown.stderr, "metadata", "cannot be moved so far")
+
+    def test_output(self):
+        text = self.view().stdout
+        path = self.directory / "text"
+        for options in (["-w", path], ["--output", path, "--color=auto"]):
+            path.write_text("of an earlier trace\n" * 10000)
+            shown = self.view(*options)
+            self.assertEqual((shown.returncode, shown.stderr, shown.stdout), (0, "", ""))
+            self.assertEqual(path.read_text(), text)
+        self.assertEqual(self.view("-w", path, "--from=now").returncode, 2)
+        self.assertEqual(path.read_text(), text, "a command line that is wrong touches nothing")
+
+    def test_output_among_the_files_of_the_trace(self):
+        [stream, *_] = [path for path in self.trace.iterdir() if path.name != "metadata" and path.is_file()]
+        before = stream.read_bytes()
+        for path in stream, self.trace / "new", self.directory / "nowhere" / "text":
+            shown = self.view("-w", path)
+            self.assertEqual((shown.returncode, shown.stdout), (1, ""))
+            self.assert_one_line(shown.stderr, str(path))
+        self.assertEqual(stream.read_bytes(), before)
+        self.assertFalse((self.trace / "new").exists())
+
+
 class ShorterFiles(InteropTest):
     def view_while_cut(self, cut):
         """What is printed of a trace whose largest file is cut off after the first line; and of the whole one."""

@@ -1,6 +1,7 @@
 #include "ctf/model/clock.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace leat::ctf {
 namespace {
@@ -32,6 +33,21 @@ std::optional<std::int64_t> seconds_to_ns(std::int64_t seconds) {
 }
 
 }  // namespace
+
+bool move_clock(ClockClass& clock, const ClockShift& shift) {
+    // Offsets in cycles have no sign: the part of a second is always one forward.
+    const std::int64_t part = (shift.ns % kNanosecondsPerSecond + kNanosecondsPerSecond) % kNanosecondsPerSecond;
+    const std::int64_t whole = shift.ns / kNanosecondsPerSecond - (shift.ns % kNanosecondsPerSecond < 0 ? 1 : 0);
+    const auto cycles = static_cast<std::uint64_t>(static_cast<unsigned __int128>(part) * clock.frequency /
+                                                   static_cast<std::uint64_t>(kNanosecondsPerSecond));
+    ClockClass moved = clock;
+    if (__builtin_add_overflow(shift.seconds, whole, &moved.offset_s) ||
+        __builtin_add_overflow(moved.offset_s, clock.offset_s, &moved.offset_s) ||
+        __builtin_add_overflow(clock.offset, cycles, &moved.offset))
+        return false;
+    clock = std::move(moved);
+    return true;
+}
 
 Clock::Clock(const ClockClass& clock_class)
     : frequency_(clock_class.frequency), base_ns_(std::nullopt), simple_{.count = 0, .base = 0} {

@@ -7,6 +7,14 @@
 
 namespace leat::ctf {
 
+// How far a user moves clocks, to make traces of several hosts agree.
+struct ClockShift {
+    std::int64_t seconds = 0;
+    std::int64_t ns = 0;
+};
+// False: the clock cannot be moved so far, and stays as it is.
+[[nodiscard]] bool move_clock(ClockClass& clock, const ClockShift& shift);
+
 // Turns the values of a clock into nanoseconds since its origin.
 class Clock {
   public:

@@ -70,7 +70,13 @@ Result<std::string> read_metadata_text(const fs::path& directory) {
     return std::string(metadata.text());
 }
 
-Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
+Result<void> move_clocks(ctf::TraceClass& trace_class, const ctf::ClockShift& shift) {
+    for (ctf::ClockClass& clock : trace_class.clocks)
+        if (!ctf::move_clock(clock, shift)) return refused("the clock \"{}\" cannot be moved so far", clock.name);
+    return {};
+}
+
+Result<RecordedDirectory> read_trace_directory(const fs::path& directory, const ctf::ClockShift& shift) {
     // Open the files before the metadata is read: a writer writes metadata before the packets that need it.
     OpenedFiles files = LEAT_TRY(open_together(directory));
     const std::string file = (directory / trace::kMetadataFile).string();
@@ -78,6 +84,7 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     if (!text) return wrap(file, std::move(text).error());
     auto trace_class = ctf::parse_metadata(*text);
     if (!trace_class) return wrap(file, std::move(trace_class).error());
+    if (auto moved = move_clocks(*trace_class, shift); !moved) return wrap(file, std::move(moved).error());
     return RecordedDirectory{directory, std::move(files), *std::move(trace_class)};
 }
 
@@ -276,7 +283,8 @@ void RecordedTrace::number_streams() {
         if (!stream.instance_id) stream.instance_id = number++;
 }
 
-Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths, std::vector<fs::path>* denied) {
+Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths, std::vector<fs::path>* denied,
+                                   const ctf::ClockShift& shift) {
     std::list<RecordedDirectory> directories;
     std::set<fs::path> known;
     for (const fs::path& path : paths) {
@@ -285,7 +293,7 @@ Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths, std::vect
         if (denied != nullptr) std::ranges::copy(below.denied, std::back_inserter(*denied));
         for (const fs::path& found : below.paths) {
             if (!known.insert(trace::real_path(found)).second) continue;
-            RecordedDirectory& directory = directories.emplace_back(LEAT_TRY(read_trace_directory(found)));
+            RecordedDirectory& directory = directories.emplace_back(LEAT_TRY(read_trace_directory(found, shift)));
             if (found != path) directory.path_below = found.lexically_relative(path).string();
         }
     }

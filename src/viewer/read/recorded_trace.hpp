@@ -17,6 +17,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/packet_decoder.hpp"
 #include "ctf/decode/trace_plans.hpp"
+#include "ctf/model/clock.hpp"
 #include "ctf/model/trace_class.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/lost_packets.hpp"
@@ -126,8 +127,10 @@ using RecordedTraces = std::vector<std::unique_ptr<RecordedTrace>>;
 
 // Opens all traces at or below the paths, each directory once. See choose_metadata() for which become one trace. Passes
 // over directories that may not be read, and adds them to `denied`, if that is given; an error if no trace is left.
+// `shift`: of the clocks of all.
 Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& paths,
-                                   std::vector<std::filesystem::path>* denied = nullptr);
+                                   std::vector<std::filesystem::path>* denied = nullptr,
+                                   const ctf::ClockShift& shift = {});
 
 // Of each trace.
 [[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces);
