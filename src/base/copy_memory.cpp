@@ -48,22 +48,30 @@ std::shared_ptr<Block> make_block() {
     return address == MAP_FAILED ? nullptr : std::make_shared<Block>(Mapping(address, size));
 }
 
-std::mutex filling;              // NOLINT(*-avoid-non-const-global-variables): of the process
-std::shared_ptr<Block> current;  // NOLINT(*-avoid-non-const-global-variables): under the lock
+// The block that is filled. Never destroyed: threads may open files while the process ends.
+struct Filling {
+    std::mutex lock;
+    std::shared_ptr<Block> block;
+};
+Filling& filling() {
+    static auto* const filling = new Filling();
+    return *filling;
+}
 
 }  // namespace
 
 std::shared_ptr<std::byte> take_copy_memory(std::size_t size) {
     if (size > kLargestCopy) return nullptr;
-    const std::lock_guard guard(filling);
-    std::byte* begin = current ? current->take(size) : nullptr;
+    auto& [lock, block] = filling();
+    const std::lock_guard guard(lock);
+    std::byte* begin = block ? block->take(size) : nullptr;
     if (begin == nullptr) {
-        std::shared_ptr<Block> block = make_block();
-        if (!block) return nullptr;
-        current = std::move(block);
-        begin = current->take(size);
+        std::shared_ptr<Block> made = make_block();
+        if (!made) return nullptr;
+        block = std::move(made);
+        begin = block->take(size);
     }
-    return {current, begin};
+    return {block, begin};
 }
 
 }  // namespace leat

@@ -10,6 +10,8 @@ namespace leat {
 //
 //     a block of memory   | file | file | file | free ... |     given back with the last of its files
 //
+// The block that is being filled, of 1 MiB at most, stays.
+//
 // Any thread. Null: the file is not a small one, all copies together have taken enough, or there is no memory.
 std::shared_ptr<std::byte> take_copy_memory(std::size_t size);
 

@@ -58,7 +58,8 @@ Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
 }
 
 Result<MappedFile> MappedFile::copy_of(int fd, std::size_t size, std::shared_ptr<std::byte> memory) {
-    if (LEAT_TRY(read_at(fd, 0, {memory.get(), size})) < size) return became_shorter();
+    // Cut off while it is read, it may have zeros, too.
+    if (LEAT_TRY(read_at(fd, 0, {memory.get(), size})) < size || LEAT_TRY(size_of(fd)) < size) return became_shorter();
     MappedFile copied;
     copied.data_ = memory.get();
     copied.size_ = size;

@@ -1,6 +1,4 @@
 // `leat export`: a trace in the format of another viewer.
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
+#include "cli/output_file.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/stop_signals.hpp"
@@ -34,8 +32,6 @@
 
 namespace leat::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kExportExamples =
     "Events are on tracks of their threads, or of CPUs. NAME_begin and NAME_end, NAME_entry and NAME_exit are slices; "
@@ -56,87 +52,6 @@ struct ExportOptions {
     std::optional<std::string> columns{};
     SelectionOptions selection{};
     bool is_gmt = false;
-};
-
-// What a name leads to, through all links.
-struct Target {
-    fs::path path{};                  // whether that is there or not
-    std::optional<int> descriptor{};  // of ours, as /dev/stdout or /dev/fd/3 name it
-};
-
-Target target_of(fs::path path) {
-    constexpr int kMostLinks = 40;  // as in the kernel
-    const fs::path descriptors = fmt::format("/proc/{}/fd", ::getpid());
-    std::error_code ignored;
-    for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links) {
-        if (int number = 0; fs::canonical(path.parent_path(), ignored) == descriptors &&
-                            CLI::detail::lexical_cast(path.filename().string(), number))
-            return {.path = {}, .descriptor = number};
-        path = path.parent_path() / fs::read_symlink(path, ignored);
-    }
-    return {.path = std::move(path), .descriptor = {}};
-}
-
-// A file that is there when it is whole. What is no regular file, such as a FIFO, is written to as it is.
-class OutputFile {
-  public:
-    static Result<OutputFile> open(const std::string& path) {
-        OutputFile file;
-        struct stat status {};
-        const bool exists = ::stat(path.c_str(), &status) == 0;
-        if (exists && S_ISDIR(status.st_mode)) return refused("{} is a directory: name a file", path);
-        Target target = target_of(path);
-        if (target.descriptor || (exists && !S_ISREG(status.st_mode))) {
-            file.fd_ = target.descriptor ? duplicate(*target.descriptor)
-                                         : UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-            if (!file.fd_.is_open()) return io_error("cannot write " + path);
-            return file;
-        }
-        if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
-            return io_error("cannot write " + path);
-        // The file that a link stands for gives way, not the link.
-        file.path_ = target.path.string();
-        file.part_ = file.path_ + ".XXXXXX";
-        file.fd_ = UniqueFd(::mkostemp(file.part_.data(), O_CLOEXEC));
-        if (!file.fd_.is_open()) return io_error("cannot write beside " + path);
-        const mode_t mask = ::umask(0);
-        ::umask(mask);
-        // It stays whose it was, if we may do that.
-        if (exists) (void)!::fchown(file.fd_.get(), status.st_uid, status.st_gid);
-        if (::fchmod(file.fd_.get(), exists ? status.st_mode & 0777U : 0666U & ~mask) != 0)
-            return io_error("cannot write " + file.part_);
-        return file;
-    }
-    static OutputFile standard_output() {
-        OutputFile file;
-        file.is_standard_output_ = true;
-        return file;
-    }
-    OutputFile(OutputFile&& other) noexcept
-        : path_(std::move(other.path_)),
-          part_(std::exchange(other.part_, {})),
-          fd_(std::move(other.fd_)),
-          is_standard_output_(other.is_standard_output_) {}
-    OutputFile& operator=(OutputFile&& other) = delete;
-    ~OutputFile() {
-        if (!part_.empty()) ::unlink(part_.c_str());
-    }
-
-    [[nodiscard]] int fd() const { return is_standard_output_ ? STDOUT_FILENO : fd_.get(); }
-    Result<void> finish() {
-        if (part_.empty()) return {};
-        if (::rename(part_.c_str(), path_.c_str()) != 0) return io_error("cannot write " + path_);
-        part_.clear();
-        return {};
-    }
-
-  private:
-    OutputFile() = default;
-
-    std::string path_{};
-    std::string part_{};  // what it is called until it is whole; empty: it has its name, or none
-    UniqueFd fd_{};
-    bool is_standard_output_ = false;
 };
 
 std::vector<viewer::SliceRule> rules_of(const ExportOptions& options) {

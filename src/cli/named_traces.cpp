@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/output_file.hpp"
 #include "cli/session_trace.hpp"
 #include "cli/tell.hpp"
 #include "net/relay_url.hpp"
@@ -87,12 +88,14 @@ Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces, co
 // What lies among the files of a trace is part of it for whoever reads that.
 Result<void> check_outside_of_traces(const std::string& output, std::span<const fs::path> traces) {
     std::error_code ignored;
-    const fs::path place = fs::weakly_canonical(fs::absolute(output, ignored), ignored).parent_path();
+    const fs::path target = target_of(fs::absolute(output, ignored)).path;
+    const fs::path place = fs::weakly_canonical(target, ignored).parent_path();
     for (const fs::path& path : traces) {
-        const trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
-        for (const fs::path& trace : found.paths)
+        const auto found = trace::find_trace_directories(path);
+        if (!found) continue;  // one is about to begin, or has just gone
+        for (const fs::path& trace : found->paths)
             for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
-                if (place == trace::real_path(directory) || is_metadata_of_all(fs::path(output), place, trace))
+                if (place == trace::real_path(directory) || is_metadata_of_all(target, place, trace))
                     return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
                                    trace.string());
     }

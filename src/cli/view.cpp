@@ -1,5 +1,4 @@
 // `leat view`: its options, and which of its forms they mean.
-#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -13,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
+#include "cli/output_file.hpp"
 #include "cli/view_arguments.hpp"
 #include "cli/write_signals.hpp"
 #include "net/relay_url.hpp"
@@ -102,7 +101,8 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     if (!arguments.names.empty()) apply_list(arguments.names, kNameWords, options);
     if (!arguments.fields.empty()) apply_list(arguments.fields, kFieldWords, options);
     if (arguments.format != "json") {
-        if (wants_colors(arguments.color, arguments.output ? -1 : STDOUT_FILENO)) options.colors = viewer::kTerminalColors;
+        if (wants_colors(arguments.color, arguments.output ? -1 : STDOUT_FILENO))
+            options.colors = viewer::kTerminalColors;
         if (wants_colors(arguments.color, STDERR_FILENO)) options.warning_colors = viewer::kTerminalColors;
         return options;
     }
@@ -126,17 +126,6 @@ Result<void> find_traces(ViewArguments& arguments) {
     return {};
 }
 
-// As `> FILE` does in a shell: what is written can be read at once.
-Result<void> redirect_output(const ViewArguments& arguments) {
-    const std::string& path = *arguments.output;
-    if (std::ranges::none_of(arguments.traces, net::is_relay_url))
-        LEAT_TRY(check_outside_of_traces(path, LEAT_TRY(paths_of(arguments.traces))));
-    constexpr mode_t kMode = 0666;
-    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, kMode));
-    if (!file.is_open() || ::dup2(file.get(), STDOUT_FILENO) < 0) return io_error("cannot write " + path);
-    return {};
-}
-
 Result<Viewed> view(ViewArguments& arguments) {
     LEAT_TRY(find_traces(arguments));
     const viewer::TextOptions options = text_options(arguments);
@@ -155,7 +144,6 @@ Result<Viewed> view(ViewArguments& arguments) {
         misuse("--format={} is for traces on disk that are finished", arguments.format);
     if (!is_table && arguments.columns) misuse("--columns are those of --format=csv");
     refuse_empty_columns(arguments.columns);
-    if (arguments.output) LEAT_TRY(redirect_output(arguments));
     if (is_table) return view_csv(arguments, options);
     if (is_silent) return view_none(arguments, options);
     if (is_of_relay) return view_relay(arguments, options);
@@ -164,6 +152,13 @@ Result<Viewed> view(ViewArguments& arguments) {
 }
 
 }  // namespace
+
+Result<void> open_output(const ViewArguments& arguments) {
+    if (!arguments.output) return {};
+    if (std::ranges::none_of(arguments.traces, net::is_relay_url))
+        LEAT_TRY(check_outside_of_traces(*arguments.output, LEAT_TRY(paths_of(arguments.traces))));
+    return redirect_standard_output(*arguments.output);
+}
 
 void add_view_command(CLI::App& app, int& exit_status) {
     const auto arguments = std::make_shared<ViewArguments>();

@@ -41,6 +41,9 @@ struct ViewArguments {
 // How far events were printed: somebody may read only the first ones, as in `leat view | head`.
 enum class Viewed { kToTheEnd, kUntilNobodyRead };
 
+// Sends standard output where the user wants it. Before the first output, and behind all that may be refused.
+Result<void> open_output(const ViewArguments& arguments);
+
 // Prints traces on disk, to their end.
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
 // Reads them, and prints nothing but warnings of losses.

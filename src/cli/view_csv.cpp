@@ -18,6 +18,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces, arguments.clock_shift));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
     viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, viewer::classes_of(named.traces)));
+    LEAT_TRY(open_output(arguments));
     viewer::TextBuffer output(STDOUT_FILENO);
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);

@@ -191,6 +191,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
     GrowingTraces traces(arguments, printer, stop);
     bool may_go_on = LEAT_TRY(traces.look());
     if (!may_go_on) return view_recorded(arguments, options);
+    LEAT_TRY(open_output(arguments));
     if (traces.finished() > 0)
         print_warning("traces that are finished are not shown: leat view without --follow shows them");
     while (!stop.has_come() && !printer.is_closed() && may_go_on) {

@@ -71,6 +71,7 @@ std::size_t usual_threads() {
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces, arguments.clock_shift));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
+    LEAT_TRY(open_output(arguments));
     Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;

@@ -222,8 +222,10 @@ class Following {
 };
 
 Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options) {
+    if (!url.names_session() && arguments.selection.expression)
+        return refused("--filter is for events: name a session of the relay");
+    LEAT_TRY(open_output(arguments));
     if (url.names_session()) return Following(arguments, url, options).run();
-    if (arguments.selection.expression) return refused("--filter is for events: name a session of the relay");
     LiveConnection connection = LEAT_TRY(connect(url, -1));
     LEAT_TRY(list(arguments, url, connection));
     return Viewed::kToTheEnd;

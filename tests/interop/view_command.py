@@ -126,13 +126,23 @@ class AsBabeltrace2(InteropTest):
             shown = self.view(*options)
             self.assertEqual((shown.returncode, shown.stderr, shown.stdout), (0, "", ""))
             self.assertEqual(path.read_text(), text)
-        self.assertEqual(self.view("-w", path, "--from=now").returncode, 2)
-        self.assertEqual(path.read_text(), text, "a command line that is wrong touches nothing")
+        for wrong, status in (["--from=now"], 2), (["--filter", "nothing == 1"], 1), (["--format=csv", "--columns=nothing"], 1):
+            self.assertEqual(self.view("-w", path, *wrong).returncode, status)
+            self.assertEqual(path.read_text(), text, "a command line that is wrong touches nothing")
+
+    def test_output_is_standard_output(self):
+        text = self.view().stdout
+        log = self.directory / "log"
+        for _ in range(2):
+            plain_run("sh", "-c", '"$0" view -w /dev/stdout "$1" >> "$2"', LEAT, self.trace, log)
+        self.assertEqual(log.read_text(), 2 * text)
 
     def test_output_among_the_files_of_the_trace(self):
         [stream, *_] = [path for path in self.trace.iterdir() if path.name != "metadata" and path.is_file()]
         before = stream.read_bytes()
-        for path in stream, self.trace / "new", self.directory / "nowhere" / "text":
+        link = self.directory / "link"
+        link.symlink_to(self.trace / "new")
+        for path in stream, self.trace / "new", link, self.directory / "nowhere" / "text":
             shown = self.view("-w", path)
             self.assertEqual((shown.returncode, shown.stdout), (1, ""))
             self.assert_one_line(shown.stderr, str(path))
