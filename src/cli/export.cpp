@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,13 @@ Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
         if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes));
     }
     return {};
+}
+
+// ClickHouse takes no table that has two columns of one name.
+void refuse_repeated_columns(std::string_view titles) {
+    std::set<std::string_view> known;
+    for (const std::string_view title : viewer::split_titles(titles))
+        if (!known.insert(title).second) misuse("--columns: \"{}\" is named twice", title);
 }
 
 Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const viewer::RecordedTraces& traces,
@@ -140,6 +149,7 @@ Result<void> export_traces(ExportOptions& options) {
     if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");
     refuse_empty_columns(options.columns);
+    if (options.columns) refuse_repeated_columns(*options.columns);
     auto rules = rules_of(options);
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));

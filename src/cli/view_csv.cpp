@@ -27,8 +27,10 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     table.append_header(output);
     auto printed = events.for_each(
         [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
-            for (const auto& [packet, place] : found) LEAT_TRY(table.append(output, *packet, *place));
-            LEAT_TRY(output.flush_if_full());
+            for (const auto& [packet, place] : found) {
+                LEAT_TRY(table.append(output, *packet, *place));
+                LEAT_TRY(output.flush_if_full());  // each row may be long
+            }
             return !output.is_closed();
         },
         [&](const viewer::Message& message) {

@@ -14,7 +14,8 @@ using Path = ValuePathView;
 constexpr std::size_t kMaxPlans = 4096;
 
 FilterValue value_of(const ctf::FieldValue* value) {
-    if (value == nullptr || value->field_class == nullptr) return {};
+    if (value == nullptr) return {.kind = FilterValue::Kind::kAbsent};
+    if (value->field_class == nullptr) return {};
     if (value->is_text) return text_value({value->text, value->size});
     if (value->field_class->as<ctf::FloatClass>() != nullptr) return real_value(value->real);
     if (const ctf::IntegerClass* const integer = ctf::integer_of(*value->field_class))
@@ -88,7 +89,8 @@ Result<bool> EventExpression::takes(const PacketView& packet, const ctf::EventPl
 Result<FilterValue> EventExpression::value(const PacketView& packet, const ctf::EventPlace& place) {
     if (look_at(packet, place) == Verdict::kLacksField) return FilterValue{};
     record_ = LEAT_TRY(decoder_.decode(packet, place));
-    return evaluate();
+    const FilterValue value = evaluate();
+    return value.kind == FilterValue::Kind::kAbsent ? FilterValue{} : value;
 }
 
 EventExpression::Verdict EventExpression::look_at(const PacketView& packet, const ctf::EventPlace& place) {
@@ -163,7 +165,8 @@ FilterValue EventExpression::value_of(const FilterField& field) const {
 FilterValue EventExpression::context_value(const FilterField& field) const {
     for (const auto scope : {record_->packet_context, record_->event_context, record_->context})
         if (const ctf::FieldValue* const value = find_value(scope, field.path)) return viewer::value_of(value);
-    return environment_value(*trace_class_, field.path);
+    const FilterValue value = environment_value(*trace_class_, field.path);
+    return value.kind == FilterValue::Kind::kInvalid ? FilterValue{.kind = FilterValue::Kind::kAbsent} : value;
 }
 
 }  // namespace leat::viewer

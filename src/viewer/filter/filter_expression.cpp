@@ -152,12 +152,24 @@ class FilterParser {
     Result<std::uint32_t> special() {
         const std::size_t begin = at_++;
         if (take("ctx.")) return field(FilterField::Place::kContext, begin);
+        if (take("app.")) return application_context(begin);
         const std::string name = word();
         if (name == "name") return add_field({.place = FilterField::Place::kName, .text = "$name"});
         if (name == "time") return add_field({.place = FilterField::Place::kTime, .text = "$time"});
         if (name == "loglevel") return add_field({.place = FilterField::Place::kLogLevel, .text = "$loglevel"});
         at_ = begin;
-        return wrong("$ctx.NAME, $name, $time or $loglevel");
+        return wrong("$ctx.NAME, $app.PROVIDER:NAME, $name, $time or $loglevel");
+    }
+
+    // "$app.shop:request" is the context app_shop_request.
+    Result<std::uint32_t> application_context(std::size_t begin) {
+        const std::string provider = word();
+        const bool has_colon = take(":");
+        const std::string name = word();
+        if (provider.empty() || !has_colon || name.empty()) return wrong("PROVIDER:NAME");
+        return add_field({.place = FilterField::Place::kContext,
+                          .path = {fmt::format("app_{}_{}", provider, name)},
+                          .text = std::string(text_.substr(begin, at_ - begin))});
     }
 
     Result<std::uint32_t> field(FilterField::Place place, std::size_t begin) {

@@ -13,6 +13,7 @@ namespace {
 using Kind = FilterValue::Kind;
 
 constexpr FilterValue kInvalid{};
+constexpr FilterValue kAbsent{.kind = Kind::kAbsent};
 constexpr FilterValue kUnknown{.kind = Kind::kUnknown};
 
 bool is_number(const FilterValue& value) { return value.kind == Kind::kInteger || value.kind == Kind::kReal; }
@@ -35,6 +36,7 @@ std::optional<bool> truth(const FilterValue& value) {
 
 FilterValue unary(FilterOp op, const FilterValue& value) {
     if (value.kind == Kind::kUnknown) return kUnknown;
+    if (value.kind == Kind::kAbsent) return kAbsent;
     if (op == FilterOp::kNot) {
         const auto is_true = truth(value);
         return is_true ? integer_value(*is_true ? 0 : 1) : kInvalid;
@@ -46,11 +48,21 @@ FilterValue unary(FilterOp op, const FilterValue& value) {
     return value.is_unsigned ? unsigned_value(~bits) : integer_value(static_cast<std::int64_t>(~bits));
 }
 
+// Whether the value may be true or false in an event.
+bool has_truth(const FilterValue& value) {
+    return truth(value) || value.kind == Kind::kUnknown || value.kind == Kind::kAbsent;
+}
+
 FilterValue logical(FilterOp op, const FilterValue& left, const FilterValue& right) {
+    if (!has_truth(left) || !has_truth(right)) return kInvalid;
+    if (left.kind == Kind::kAbsent) return kAbsent;
     const auto is_left = truth(left);
+    if (!is_left) return kUnknown;
+    // LTTng does not look at the right side then: `len > 2 && list[2] == 5`.
+    if (right.kind == Kind::kAbsent)
+        return *is_left == (op == FilterOp::kOr) ? integer_value(*is_left ? 1 : 0) : kAbsent;
     const auto is_right = truth(right);
-    if ((!is_left && left.kind != Kind::kUnknown) || (!is_right && right.kind != Kind::kUnknown)) return kInvalid;
-    if (!is_left || !is_right) return kUnknown;
+    if (!is_right) return kUnknown;
     return integer_value((op == FilterOp::kOr ? *is_left || *is_right : *is_left && *is_right) ? 1 : 0);
 }
 
@@ -153,6 +165,7 @@ FilterValue apply(FilterOp op, const FilterValue& left, const FilterValue& right
             break;
     }
     if (left.kind == Kind::kInvalid || right.kind == Kind::kInvalid) return kInvalid;
+    if (left.kind == Kind::kAbsent || right.kind == Kind::kAbsent) return kAbsent;
     if (left.kind == Kind::kUnknown || right.kind == Kind::kUnknown) return kUnknown;
     return FilterOp::kShiftLeft <= op && op <= FilterOp::kBitOr ? bitwise(op, left, right)
                                                                 : comparison(op, left, right);

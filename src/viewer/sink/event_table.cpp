@@ -133,13 +133,17 @@ std::vector<EventTable::Column> EventTable::all_columns(std::span<const ctf::Tra
         }
     using Kind = Column::Kind;
     std::vector<Column> columns{{"time", Kind::kTime}, {"time_ns", Kind::kTimeNs}, {"name", Kind::kName}};
-    const std::set<std::string> taken{"time", "time_ns", "name", "log_level"};
-    for (const std::string& name : contexts.all()) {
-        const bool is_clear = !taken.contains(name) && !fields.contains(name);
-        columns.push_back({is_clear ? name : "$ctx." + name, Kind::kContext, {name}});
-    }
+    std::set<std::string> taken{"time", "time_ns", "name", "log_level"};
+    // Names of CTF 2 may be any text, also that of another one with what is put in front here.
+    const auto take = [&](std::string title, std::string_view scope, bool is_clear) {
+        if (!is_clear) title.insert(0, scope);
+        while (!taken.insert(title).second) title.insert(0, scope);
+        return title;
+    };
+    for (const std::string& name : contexts.all())
+        columns.push_back({take(name, "$ctx.", !fields.contains(name)), Kind::kContext, {name}});
     for (const std::string& name : fields.all())
-        columns.push_back({taken.contains(name) ? "payload." + name : name, Kind::kPayload, {name}});
+        columns.push_back({take(name, "payload.", true), Kind::kPayload, {name}});
     return columns;
 }
 

@@ -143,6 +143,12 @@ TEST_F(EventExpressionTest, TextsArePatterns) {
 TEST_F(EventExpressionTest, PartsAndContexts) {
     EXPECT_EQ(taken("list[1] == 20 && pair.inner == 9"), "p");
     EXPECT_EQ(taken("list[2] == 0 || 1"), "");
+    EXPECT_EQ(taken("1 || list[2] == 0"), "p");
+    EXPECT_EQ(taken("!(n == 0 && list[2] == 0)"), "p");
+    EXPECT_EQ(taken("n != 0 && list[2] == 0"), "");
+    EXPECT_EQ(taken("!(list[2] == 0)"), "");
+    EXPECT_EQ(taken("-list[2] == 0 || 1"), "");
+    EXPECT_EQ(taken(R"(1 || n == "x")"), "");
     EXPECT_EQ(taken("$ctx.cpu_id == 3"), "pg");
     EXPECT_EQ(taken("$ctx.vtid == 8"), "g");
     EXPECT_EQ(taken(R"($ctx.procname == "ba*" && $ctx.vpid == 42 && $ctx.hostname == "here")"), "p");
