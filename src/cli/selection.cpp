@@ -13,7 +13,7 @@ void SelectionOptions::add_to(CLI::App& command) {
     command.add_option(
         "--filter", filter,
         "only events for which this holds: '$ctx.vpid == 42 && key == \"user*\"'; fields of the payload by "
-        "their names, $ctx.NAME, $name, $time, $loglevel");
+        "their names, $ctx.NAME, $app.PROVIDER:NAME, $name, $time, $loglevel");
     command.add_option("-b,--begin", begin,
                        "no events before this time: [YYYY-MM-DD ]HH:MM[:SS[.N]], or seconds since 1970");
     command.add_option("-e,--end", end, "no events after this time");

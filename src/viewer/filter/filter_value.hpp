@@ -15,7 +15,7 @@ namespace leat::viewer {
 struct FilterValue {
     enum class Kind : std::uint8_t {
         kInvalid,  // nothing that an operator takes: the filter refuses the event, whatever else it says
-        kAbsent,   // a part that this event lacks: the same, unless the other side of && or || decides before
+        kAbsent,   // a part that this event lacks: the same, unless the left side of && or || decides before
         kUnknown,  // not yet: the event has not been decoded
         kInteger,
         kReal,

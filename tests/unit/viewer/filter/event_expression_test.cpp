@@ -199,6 +199,8 @@ TEST_F(EventExpressionTest, ErrorsSayWhere) {
                                       {R"("\x41" == s)", "character 3"},
                                       {"$ctx.", "character 6"},
                                       {"$what", "character 1"},
+                                      {"$app.shop", "character 10"},
+                                      {"$app.:name", "character 6"},
                                       {"a[x]", "character 3"},
                                       {"a[1", "character 4"},
                                       {"0x", "character 1"},
