@@ -164,9 +164,9 @@ class FilterParser {
     // "$app.shop:request" is the context app_shop_request.
     Result<std::uint32_t> application_context(std::size_t begin) {
         const std::string provider = word();
-        const bool has_colon = take(":");
+        if (provider.empty() || !take(":")) return wrong("PROVIDER:NAME");
         const std::string name = word();
-        if (provider.empty() || !has_colon || name.empty()) return wrong("PROVIDER:NAME");
+        if (name.empty()) return wrong("PROVIDER:NAME");
         return add_field({.place = FilterField::Place::kContext,
                           .path = {fmt::format("app_{}_{}", provider, name)},
                           .text = std::string(text_.substr(begin, at_ - begin))});
