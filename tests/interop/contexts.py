@@ -10,7 +10,7 @@ import sys
 
 from session_daemons import SessionTest
 from support import (LEAT, LIBRARIES, InteropTest, can_be_two_users, enter_user_namespace, has_namespaces, lacks, main, needs,
-                     program, wait_until)
+                     plain_run, program, wait_until)
 
 DEFAULT = ("vpid", "vtid", "procname")
 IDS = ("vuid", "veuid", "vsuid", "vgid", "vegid", "vsgid")
