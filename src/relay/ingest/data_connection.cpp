@@ -90,12 +90,12 @@ asio::awaitable<Result<void>> DataConnection::flush_patiently() {
 Result<DataConnection::Progress> DataConnection::consume() {
     // What has been received is used up even if the turn is over by its size, but not if it is by packets.
     for (std::size_t packets = 0; packets < kTurnMessages; ++packets) {
-        if (stream_ == nullptr) {
+        if (stream_ == nullptr && left_ == 0) {
             LEAT_TRY(take_header_from_pipe());
             if (input_.size() < wire::kSizeOf<wire::DataHeader>) return Progress::kNeedsMore;
             if (!LEAT_TRY(begin_packet())) return Progress::kMustWait;
         }
-        const Progress progress = LEAT_TRY(write_piece());
+        const Progress progress = LEAT_TRY(stream_ != nullptr ? write_piece() : pass_over());
         if (progress != Progress::kPacketDone) return progress;
         note_message();
     }
@@ -118,9 +118,13 @@ Result<bool> DataConnection::begin_packet() {
         return found == state.by_handle.end() ? nullptr : found->second;
     });
     if (stream == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
-    if (!LEAT_TRY(stream->stream->begin_packet(header))) return false;
-    stream_ = std::move(stream);
+    const DataStream::Begun begun = LEAT_TRY(stream->stream->begin_packet(header));
+    if (begun == DataStream::Begun::kLater) return false;
     input_.drop(wire::kSizeOf<wire::DataHeader>);
+    left_ = header.data_size;
+    is_spliced_ = false;
+    if (begun == DataStream::Begun::kDropped) return true;
+    stream_ = std::move(stream);
     is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
     return true;
 }
@@ -151,10 +155,15 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
 // As much of the packet as is here. The bytes are written without a lock: commands and viewers do not wait for them.
 Result<DataConnection::Progress> DataConnection::write_piece() {
     DataStream& stream = *stream_->stream;
-    const DataStream::Target target = LEAT_TRY(stream.begin_write());
+    const auto target = LEAT_TRY(stream.begin_write());
+    if (!target) {
+        stream_.reset();
+        return pass_over();
+    }
     const std::uint64_t here =
-        std::min<std::uint64_t>(target.missing, input_.size() != 0 ? input_.size() : pipe_.size());
-    const auto written = write_what_fits(target, here);
+        std::min<std::uint64_t>(target->missing, input_.size() != 0 ? input_.size() : pipe_.size());
+    const auto written = write_what_fits(*target, here);
+    left_ -= written.value_or(0);
     changes_.add(stream_);
     const auto is_complete = stream.end_write(written.value_or(0), now());
     if (!written) return tl::unexpected(written.error());
@@ -163,6 +172,18 @@ Result<DataConnection::Progress> DataConnection::write_piece() {
     if (!*is_complete) return Progress::kNeedsMore;
     stream_.reset();
     return Progress::kPacketDone;
+}
+
+Result<DataConnection::Progress> DataConnection::pass_over() {
+    for (;;) {
+        const std::size_t here = std::min<std::uint64_t>(left_, input_.size());
+        input_.drop(here);
+        left_ -= here;
+        if (left_ == 0) return Progress::kPacketDone;
+        const std::size_t piece = std::min<std::uint64_t>({left_, pipe_.size(), kLargePacket});
+        if (piece == 0) return Progress::kNeedsMore;
+        input_.add(LEAT_TRY(pipe_.read(input_.room(piece).first(piece))));
+    }
 }
 
 // From the buffer, or if that is empty, from the pipe.

@@ -34,6 +34,8 @@ class DataConnection final : public Connection {
     Result<void> take_header_from_pipe();
     // False: the control connection is too far behind.
     Result<bool> begin_packet();
+    // The bytes of one that its stream has dropped.
+    Result<Progress> pass_over();
     Result<void> find_session(std::uint64_t handle);
     Result<Progress> write_piece();
     Result<std::size_t> write_what_fits(const DataStream::Target& target, std::uint64_t count);
@@ -44,7 +46,8 @@ class DataConnection final : public Connection {
     bool is_spliced_ = false;  // what comes next
     bool can_splice_ = true;   // the file system has not said otherwise
     std::shared_ptr<StoredSession> session_{};
-    std::shared_ptr<SessionStream> stream_{};  // of the packet that has begun
+    std::shared_ptr<SessionStream> stream_{};  // of the packet that has begun; null: there is none, or it was dropped
+    std::uint64_t left_ = 0;                   // of its bytes
     Changes changes_{};
 };
 

@@ -56,6 +56,7 @@ class Arrival {
 
     // While one is under way: where it lies, for whoever moves it to another file, and how many bytes are there.
     [[nodiscard]] StoredData& place() { return packet_->place; }
+    [[nodiscard]] std::uint64_t number() const { return packet_->number; }
     [[nodiscard]] std::uint64_t received() const { return packet_->received; }
 
   private:

@@ -23,25 +23,30 @@ DataStream::~DataStream() {
 }
 
 // A peer may announce any size: nothing is reserved for it, and only bytes that come take room.
-Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
+Result<DataStream::Begun> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
+    if (!files_ && pairs_.is_past(header.net_seq_num)) {
+        note_dropped(header.net_seq_num, "it comes too late");
+        return Begun::kDropped;
+    }
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
-    if (arrival_.is_under_way()) return false;
+    if (arrival_.is_under_way()) return Begun::kLater;
     // Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
         return corrupt("packet {} wants {} bytes of padding", header.net_seq_num, header.padding_size);
-    if (parameters_.files.index_minor && !pairs_.has_room_for_data(header.net_seq_num)) return false;
+    if (parameters_.files.index_minor && !pairs_.has_room_for_data(header.net_seq_num)) return Begun::kLater;
     LEAT_TRY(arrival_.begin(header, *files_));
-    return true;
+    return Begun::kYes;
 }
 
-Result<DataStream::Target> DataStream::begin_write() {
+Result<std::optional<DataStream::Target>> DataStream::begin_write() {
     const std::lock_guard lock(mutex_);
-    // Its session has ended, or its chunk has: no index will come for this packet.
-    if (!arrival_.is_under_way()) return refused("stream {} takes no data any more", parameters_.id);
-    return arrival_.begin_write(*files_);
+    if (arrival_.is_under_way()) return arrival_.begin_write(*files_);
+    // Its session has ended: no index will come for this packet.
+    if (is_finished_ || pairs_.has_data_ended()) return refused("stream {} takes no data any more", parameters_.id);
+    return std::nullopt;
 }
 
 Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
@@ -69,10 +74,12 @@ void DataStream::drop_packet() {
 }
 
 Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes, Time now) {
-    if (!LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())})))
+    if (LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())})) !=
+        Begun::kYes)
         return refused("packet {}: there is no room for it now", number);
-    const Target target = LEAT_TRY(begin_write());
-    const auto written = write_what_fits(target.file->data.get(), target.offset, bytes);
+    const auto target = LEAT_TRY(begin_write());
+    if (!target) return refused("packet {}: its chunk is over", number);
+    const auto written = write_what_fits(target->file->data.get(), target->offset, bytes);
     if (!written || *written != bytes.size()) {
         drop_packet();
         if (!written) return tl::unexpected(written.error());
@@ -87,8 +94,12 @@ void DataStream::add_data(const Arrival::Complete& packet, Time now) {
     const auto added = pairs_.add_data(packet.number, packet.data, now);
     if (added) return;
     files_->find(packet.data.file_number)->truncate(packet.data.offset);
+    note_dropped(packet.number, added.error().message);
+}
+
+void DataStream::note_dropped(std::uint64_t number, std::string_view why) {
     if (refused_packets_++ == 0)
-        log("stream {}: {}: its data is dropped; more are only counted", parameters_.id, added.error().message);
+        log("stream {}: packet {}: {}: its data is dropped; more are only counted", parameters_.id, number, why);
 }
 
 // Readers of such files go by the packets' own headers, so all that is complete may be read.
@@ -332,7 +343,10 @@ Result<void> DataStream::switch_chunk() {
     }
     // From here on nothing fails.
     ChunkSwitch::finish(moves);
-    if (arrival_.is_under_way() && arrival_.place().file_number == StoredData::kNoFile) arrival_.forget();
+    if (arrival_.is_under_way() && arrival_.place().file_number == StoredData::kNoFile) {
+        note_dropped(arrival_.number(), "its chunk is over");
+        arrival_.forget();
+    }
     next_view_.current.reset();
     if (next) {
         note_former_place();

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -101,12 +102,15 @@ class DataStream {
 
     [[nodiscard]] const StreamParameters& parameters() const { return parameters_; }
 
-    // One packet. Its bytes come in pieces. False: too many wait for their indexes, or another one is just coming (by a
-    // connection, and as datagrams); later.
-    Result<bool> begin_packet(const wire::DataHeader& header);
-    // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
+    // One packet. Its bytes come in pieces. kLater: too many wait for their indexes, or another one is just coming (by
+    // a connection, and as datagrams). kDropped: it was given up, and its chunk is over; its bytes are to be passed
+    // over.
+    enum class Begun : std::uint8_t { kYes, kLater, kDropped };
+    Result<Begun> begin_packet(const wire::DataHeader& header);
+    // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile. Nowhere:
+    // it was dropped, as its chunk is over.
     using Target = Arrival::Target;
-    Result<Target> begin_write();
+    Result<std::optional<Target>> begin_write();
     // True when the packet is complete. kDiskFull: its padding does not fit, call it again with 0.
     Result<bool> end_write(std::uint64_t written, Time now);
     // Abandons the packet that was begun.
@@ -156,6 +160,7 @@ class DataStream {
   private:
     // All of these under the lock. commit() may be called at any time: it does what can be done, and stops where it has
     // to wait. After a failure it goes on where it stopped.
+    void note_dropped(std::uint64_t number, std::string_view why);
     void add_data(const Arrival::Complete& packet, Time now);
     void note_stored_without_index(const Arrival::Complete& packet);
     Result<void> flush_files();
@@ -199,8 +204,8 @@ class DataStream {
 
         bool operator==(const Named&) const = default;
     };
-    Named named_{};  // by take_unsynced()
-    std::uint64_t refused_packets_ = 0;
+    Named named_{};                      // by take_unsynced()
+    std::uint64_t refused_packets_ = 0;  // whose data was dropped
     std::uint64_t removed_packets_ = 0;  // whose file somebody had removed when they were committed
     bool has_wrong_sizes_ = false;       // and the log has said so
     bool is_unflushed_ = false;          // next_view_ is ahead of view_, or entries are in memory

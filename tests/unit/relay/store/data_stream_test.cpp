@@ -58,11 +58,12 @@ class DataStreamTest : public testing::Test {
         ASSERT_TRUE(stream->flush(kNow));
     }
     void begin(std::uint64_t number, std::uint32_t size, std::uint32_t padding = 0) {
-        ASSERT_TRUE(stream->begin_packet({.net_seq_num = number, .data_size = size, .padding_size = padding}));
+        const wire::DataHeader header{.net_seq_num = number, .data_size = size, .padding_size = padding};
+        ASSERT_EQ(stream->begin_packet(header).value(), DataStream::Begun::kYes);
     }
     // Writes the next part of the packet that was begun. Returns true when the packet is complete.
     bool write(const std::string& text) {
-        const auto target = stream->begin_write();
+        const auto target = stream->begin_write().value();
         EXPECT_TRUE(target);
         if (!target) return false;
         const auto bytes = std::as_bytes(std::span(text));
@@ -126,7 +127,7 @@ TEST_F(DataStreamTest, DataInPiecesIsOnePacket) {
     make();
     begin(0, 6);
     EXPECT_FALSE(write("ab"));
-    EXPECT_EQ(stream->begin_write()->missing, 4U);
+    EXPECT_EQ(stream->begin_write().value()->missing, 4U);
     EXPECT_TRUE(write("cdef"));
     index(0, 6);
     EXPECT_EQ(text(), "abcdef");
@@ -364,6 +365,18 @@ TEST_F(DataStreamTest, DataOutOfEveryChunkIsRefused) {
     EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4}));
 }
 
+// Of a stream that takes datagrams, data is not waited for long, also if it comes by the connection.
+TEST_F(DataStreamTest, DataThatWasGivenUpIsDroppedOutOfEveryChunk) {
+    make();
+    index(0, 3);
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    stream->with_pairs([](PairingTable& pairs) { return pairs.give_up_data(kNow + std::chrono::hours(1)); });
+    ASSERT_TRUE(stream->flush(kNow));
+    EXPECT_EQ(stream->lost_packets(), 1U);
+    EXPECT_EQ(stream->begin_packet({.net_seq_num = 0, .data_size = 3}).value(), DataStream::Begun::kDropped);
+    EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4})) << "what was not given up belongs nowhere";
+}
+
 TEST_F(DataStreamTest, BeaconCountsOnceAllBeforeItIsHere) {
     make();
     beacon(wire::kNoPacket, 5);
@@ -397,7 +410,7 @@ TEST_F(DataStreamTest, RotationOutOfEveryChunkInTheMiddleOfAPacket) {
     begin(1, 100);
     write("half");
     ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
-    EXPECT_FALSE(stream->begin_write()) << "the packet belongs nowhere";
+    EXPECT_FALSE(stream->begin_write().value()) << "the packet belongs nowhere";
     index(1, 100);
     ASSERT_TRUE(stream->finish());
     EXPECT_EQ(text(), "old");
@@ -422,7 +435,7 @@ TEST_F(DataStreamTest, RotationIntoAChunkThatIsGone) {
     const auto next = next_chunk();
     next->is_deleted = true;
     ASSERT_TRUE(stream->rotate(next, 101, kNow));
-    EXPECT_FALSE(stream->begin_write());
+    EXPECT_FALSE(stream->begin_write().value());
     EXPECT_EQ(text(), "old");
 }
 
