@@ -231,11 +231,10 @@ class OfApplications(SessionTest):
     def test_chosen_by_a_filter(self):
         """By the names that they are asked for by."""
         trace = self.record_steps("emit", "number 7", "user me", "none")
-        for text, steps in ("$app.shop:request == 7", [1, 2]), ('$app.shop:user == "m*"', [2]), ("$app.shop:load > 1", [1, 2, 3]):
+        for text, steps in ("$app.shop:request == 7", 3), ('$app.shop:user == "m*"', 1), ("$app.shop:load > 1", 3):
             shown = plain_run(LEAT, "view", "--filter", text, trace.path)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
-            chosen = [self.values(event) for event in trace.events("seen:step")]
-            self.assertEqual(len(shown.stdout.splitlines()), len(steps), (text, chosen))
+            self.assertEqual(len(shown.stdout.splitlines()), steps, text)
         missing = plain_run(LEAT, "view", "--filter", "$app.shop:nothing == 7", trace.path)
         self.assertEqual(missing.returncode, 1)
         self.assert_one_line(missing.stderr, "$app.shop:nothing")

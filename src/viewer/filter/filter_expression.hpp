@@ -3,8 +3,8 @@
 //     $ctx.vpid == 42 && (name == "key*" || sizes[0] & 0x3)
 //
 // Operands, operators and their precedence are those of LTTng's filters ([LTTng-2.13], lttng-enable-event(1), "Filter
-// expression"): payload fields, `$ctx.NAME`, `$app.PROVIDER:NAME`, numbers, texts in which `*` stands for any text. In addition, `$name`,
-// `$time` (ns since the clock's origin) and `$loglevel` are those of the event.
+// expression"): payload fields, `$ctx.NAME`, `$app.PROVIDER:NAME`, numbers, texts in which `*` stands for any text. In
+// addition, `$name`, `$time` (ns since the clock's origin) and `$loglevel` are those of the event.
 #pragma once
 
 #include <cstdint>
