@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/descriptors.hpp"
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
@@ -104,6 +105,7 @@ Result<bool> recover(const RecoverOptions& options) {
 }
 
 int run(const RecoverOptions& options) {
+    (void)raise_descriptor_limit();  // each trace of a process takes some
     const auto is_whole = recover(options);
     if (!is_whole) return report_failure(is_whole.error(), options.format);
     return *is_whole ? kExitOk : kExitFailed;

@@ -40,6 +40,8 @@ inline std::string header_name(ring::HeaderKind kind) {
     return std::string(std::ranges::find(kHeaderNames, kind, &HeaderName::kind)->name);
 }
 
+inline constexpr std::size_t kMaxRules = 10'000;  // of a channel
+
 // What a channel of a session is: which events it records, and what their records and rings look like. All that is not
 // rules is fixed when the session is started first.
 struct Channel {

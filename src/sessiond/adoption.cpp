@@ -122,7 +122,12 @@ void Tracing::keep() {
     if (parameters_.keeper == nullptr) return drop_obsolete();
     std::string state = kept_state(*this).dump(-1, ' ', false, json::error_handler_t::replace);
     if (state == kept_state_) return drop_obsolete();
-    const auto memory = memory_of(state);
+    auto memory = memory_of(state);
+    // What was asked for is about to be acknowledged.
+    if (!memory && spare_.is_open()) {
+        spare_ = UniqueFd();
+        memory = memory_of(state);
+    }
     if (!memory) return log_error("the state is not kept: {}", memory.error().message);
     show_whether_kept();
     // A keeper that holds nothing ends with its daemon.
@@ -130,6 +135,8 @@ void Tracing::keep() {
         parameters_.keeper->drop(kStateName);
     else
         parameters_.keeper->put(kStateName, memory->get());
+    memory->reset();
+    if (!spare_.is_open()) spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     kept_state_ = std::move(state);
     drop_obsolete();
 }

@@ -178,15 +178,14 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
     if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || !is_private_directory(status, *uid)) return;
     refused_.erase(name);
     // What was opened is watched, whatever has the name by now.
-    const std::string path = fmt::format("/proc/self/fd/{}", fd.get());
-    const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), kWatchedInDirectory);
-    if (watch < 0) return;
+    const auto [watch, was_watched] = watch_directory(fd.get(), *uid, status.st_ino);
     if (!directories_.contains(watch) && !make_room()) {
         ::inotify_rm_watch(inotify_.get(), watch);
         return;
     }
-    const auto [entry, is_new] = directories_.try_emplace(watch, Directory{watch, std::move(fd), *uid, name});
-    if (!is_new) return;
+    const auto [entry, is_new] = directories_.try_emplace(
+        watch, Directory{.watch = watch, .fd = std::move(fd), .uid = *uid, .name = name, .inode = status.st_ino});
+    if (was_watched) return;
     // A user may have renamed the one of before, and could keep any number of them.
     std::erase_if(directories_, [&](const auto& other) {
         if (other.second.uid != *uid || other.first == watch) return false;
@@ -195,6 +194,36 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
         return true;
     });
     scan(entry->second, news);
+}
+
+// Without a watch, a directory has a number below 0, and what is in it is found when somebody looks: each sweep, and
+// for whoever registers.
+AppDirectories::Watched AppDirectories::watch_directory(int fd, uid_t uid, ino_t inode) {
+    const std::string path = fmt::format("/proc/self/fd/{}", fd);
+    const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), kWatchedInDirectory);
+    if (directories_.contains(watch)) return {watch, true};
+    const auto unwatched = std::ranges::find_if(directories_, [&](const auto& entry) {
+        return entry.first < 0 && entry.second.uid == uid && entry.second.inode == inode;
+    });
+    if (watch < 0) {
+        log_want_of_watches();
+        return {unwatched != directories_.end() ? unwatched->first : --last_unwatched_, false};
+    }
+    if (unwatched != directories_.end()) {
+        auto entry = directories_.extract(unwatched);
+        entry.key() = entry.mapped().watch = watch;
+        directories_.insert(std::move(entry));
+    }
+    return {watch, false};
+}
+
+void AppDirectories::log_want_of_watches() {
+    constexpr std::chrono::minutes kToldOncePer{1};
+    const auto now = std::chrono::steady_clock::now();
+    if (told_of_watches_ && now - *told_of_watches_ < kToldOncePer) return;
+    told_of_watches_ = now;
+    log_error("a directory of programs cannot be watched ({}): they are found late; raise fs.inotify.max_user_watches",
+              std::strerror(errno));
 }
 
 // As in a container that shares the parent with us, where the user is called otherwise; or somebody means harm. Told
@@ -249,6 +278,7 @@ bool AppDirectories::add_file(Directory& directory, const std::string& name, New
     // A sweep finds it again, when there are descriptors.
     if (is_among_the_last(fd)) {
         log_want_of_descriptors("programs are not traced");
+        news.is_incomplete = true;
         return true;
     }
     struct stat status {};
@@ -297,6 +327,11 @@ void AppDirectories::check_file(Directory& directory, const std::string& name, N
     const auto known = directory.files.find(name);
     if (known == directory.files.end()) return;
     const UniqueFd file = open_to_lock(directory.fd.get(), name);
+    // Nothing is known of it: a sweep looks again.
+    if (!file.is_open() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+        log_want_of_descriptors("whether programs have ended is not known");
+        return;
+    }
     struct stat status {};
     if (file.is_open() && ::fstat(file.get(), &status) == 0 && id_of(status, name) == known->second &&
         !has_no_process(file.get()))

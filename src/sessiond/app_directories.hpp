@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <compare>
 #include <filesystem>
 #include <map>
@@ -49,6 +50,7 @@ class AppDirectories {
         std::vector<Found> found;
         // Their names are gone, or may be. Nearly always, so are their programs: see follow().
         std::vector<FileId> gone;
+        bool is_incomplete = false;  // there may be programs that could not be looked at
     };
     // What has happened since the last call.
     News look();
@@ -85,10 +87,11 @@ class AppDirectories {
 
   private:
     struct Directory {
-        int watch;
+        int watch;  // below 0: there was none to be had
         UniqueFd fd;
         uid_t uid;
         std::string name;
+        ino_t inode;
         std::map<std::string, FileId, std::less<>> files{};
         std::set<std::string, std::less<>> refused{};  // names of what is no control file, and is there
     };
@@ -103,6 +106,12 @@ class AppDirectories {
     void check_all(News& news);
     void add_all_directories(News& news);
     void add_directory(const std::string& name, News& news);
+    struct Watched {
+        int number;
+        bool was_watched;  // before: nothing can have come unseen
+    };
+    Watched watch_directory(int fd, uid_t uid, ino_t inode);
+    void log_want_of_watches();
     void refuse_directory(const std::string& name, uid_t uid, uid_t owner);
     // False: all directories that there may be have programs.
     bool make_room();
@@ -121,6 +130,8 @@ class AppDirectories {
     UniqueFd parent_;
     std::optional<uid_t> only_;
     int parent_watch_ = -1;
+    int last_unwatched_ = -1;
+    std::optional<std::chrono::steady_clock::time_point> told_of_watches_{};
     bool has_looked_ = false;
     std::set<std::string, std::less<>> refused_{};  // directories that are not their user's
     std::map<int, Directory> directories_;          // by watch

@@ -16,7 +16,6 @@ using session::EventRule;
 using session::Session;
 
 constexpr char kDefaultChannel[] = "channel0";
-constexpr std::size_t kMaxRules = 10'000;  // of a channel
 
 Channel* find_channel(DaemonSession& session, const std::string& name) {
     auto& channels = session.session.channels();
@@ -186,8 +185,8 @@ std::optional<Commands::Answer> Commands::enable_event(Call& call) {
             answer["already"] = true;
             return answer;
         }
-    } else if (rules.size() >= kMaxRules) {
-        return refused("channel \"{}\" has {} rules already", (*channel)->name, kMaxRules);
+    } else if (rules.size() >= session::kMaxRules) {
+        return refused("channel \"{}\" has {} rules already", (*channel)->name, session::kMaxRules);
     } else {
         rules.push_back(*std::move(rule));
     }
@@ -210,7 +209,8 @@ std::optional<Commands::Answer> Commands::disable_event(Call& call) {
     json answer = answer_ok();
     answer["session"] = (*session)->session.name();
     for (Channel& channel : (*session)->session.channels()) {
-        if (name && channel.name != *name) continue;
+        // The one of --snapshot-on goes on unless it is named.
+        if (name ? channel.name != *name : channel.is_trigger) continue;
         for (EventRule& rule : channel.rules) {
             if (rule.pattern != pattern) continue;
             is_known = true;

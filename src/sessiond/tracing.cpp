@@ -117,6 +117,7 @@ void Tracing::sweep() {
 
 void Tracing::handle(AppDirectories::News news) {
     const bool is_first_look = !std::exchange(has_looked_, true);
+    const bool had_seen_all = has_seen_all_;
     std::vector<TracedFile*> files;
     for (AppDirectories::Found& found : news.found) {
         const uid_t uid = found.uid;
@@ -155,8 +156,10 @@ void Tracing::handle(AppDirectories::News news) {
     directories_->remove_dead();
     for (const FileId& id : news.gone) counted_before_.erase(id);
     start_new_traces();
-    // Before the first look, processes may have ended that the daemon before us had traced.
-    if (!news.gone.empty() || is_first_look) end_traces_of_dead_processes();
+    // Before the first look, processes may have ended that the daemon before us had traced. But those that could not be
+    // looked at may live.
+    has_seen_all_ = has_seen_all_ || !news.is_incomplete;
+    if (has_seen_all_ && (!news.gone.empty() || is_first_look || !had_seen_all)) end_traces_of_dead_processes();
 }
 
 // Whether the program of a file that has lost its name is there, and records. One that ends removes its file as well,
@@ -485,17 +488,21 @@ Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uin
                                     const Before& before) {
     const std::string name = definition.parameters.name;
     if (parameters_.keeper != nullptr) parameters_.keeper->put(kept_name(id, kChunks), chunks.fd());
-    auto thread =
-        LEAT_TRY(SessionThread::start({.session = name,
-                                       .destination = place.destination,
-                                       .owner = place.owner,
-                                       .chunks = std::move(chunks),
-                                       .max_size = definition.limits.max_size,
-                                       .bytes = before.bytes,
-                                       .is_full = before.stopped_by == session::StoppedBy::kMaxSize,
-                                       .when_full = [this, name, id] { stop_full(name, id); },
-                                       .when_snapshot_wanted = [this, name, id] { take_snapshot_of(name, id); },
-                                       .daemon = parameters_.mailbox}));
+    auto started = SessionThread::start({.session = name,
+                                         .destination = place.destination,
+                                         .owner = place.owner,
+                                         .chunks = std::move(chunks),
+                                         .max_size = definition.limits.max_size,
+                                         .bytes = before.bytes,
+                                         .is_full = before.stopped_by == session::StoppedBy::kMaxSize,
+                                         .when_full = [this, name, id] { stop_full(name, id); },
+                                         .when_snapshot_wanted = [this, name, id] { take_snapshot_of(name, id); },
+                                         .daemon = parameters_.mailbox});
+    if (!started) {
+        if (parameters_.keeper != nullptr) parameters_.keeper->drop(kept_name(id, kChunks));
+        return tl::unexpected(std::move(started).error());
+    }
+    auto thread = *std::move(started);
     definition.parameters.lane = parameters_.lane;
     definition.parameters.is_kept = parameters_.keeper != nullptr || !place.memory.empty();
     definition.parameters.memory_directory = place.memory;

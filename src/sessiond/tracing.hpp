@@ -219,12 +219,14 @@ class Tracing {
     std::map<std::string, DaemonSession> sessions_;
     std::map<uid_t, std::string> current_;
     bool has_looked_ = false;                        // at programs
+    bool has_seen_all_ = false;                      // of them, in one look
     bool has_freed_ = false;                         // a trace went away since those that wait for one were asked
     UniqueFd active_;                                // the file that says so, locked
     std::uint64_t next_id_ = 1;                      // of a session or trace
     std::set<AppDirectories::Unfinished> given_up_;  // files that were waited for in vain
     std::map<uid_t, std::chrono::steady_clock::time_point> waited_in_vain_;  // for files of these users, and when
     std::map<uid_t, std::chrono::steady_clock::time_point> not_awaited_until_;
+    UniqueFd spare_;                                        // for the state, where others have all descriptors
     std::string kept_state_;                                // as the keeper has it
     std::vector<std::string> obsolete_;                     // names that the keeper need not keep, once it has that
     std::vector<UniqueFd> obsolete_rings_;                  // in memory, likewise

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,6 +94,38 @@ TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
 }
 
 // Between its creation and its lock, it looks like that of a dead program.
+// While it lives, no descriptor can be had.
+class NoDescriptors {
+  public:
+    NoDescriptors() {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+        const UniqueFd lowest(::open("/", O_RDONLY | O_CLOEXEC));
+        const rlimit limit{static_cast<rlim_t>(lowest.get()), before_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    }
+    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    NoDescriptors(const NoDescriptors&) = delete;
+    NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+// It would be found once more, and what it has counted would be counted twice.
+TEST_F(AppDirectoriesTest, FileThatCannotBeOpenedNowHasNotGone) {
+    make("leat-" + user_);
+    ASSERT_EQ(directories_->sweep().found.size(), 1U);
+    {
+        const NoDescriptors none;
+        EXPECT_TRUE(directories_->sweep().gone.empty());
+    }
+    const auto news = directories_->sweep();
+    EXPECT_TRUE(news.found.empty());
+    EXPECT_TRUE(news.gone.empty());
+    held_.clear();
+    EXPECT_EQ(directories_->sweep().gone.size(), 1U);
+}
+
 TEST_F(AppDirectoriesTest, NewFileIsLeftAloneUntilItIsOld) {
     make("leat-" + user_);
     const auto file = parent_.path() / ("leat-" + user_) / "fedcba9876543210.new";
