@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -15,8 +16,8 @@ import time
 from relays import LeatRelay
 from session_daemons import (KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SessionDaemon, SmallDiskTest, as_user,
                              discarded)
-from support import (LEAT, PATIENCE, SANITIZERS, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
-                     program, state_of, stop_process, wait_until)
+from support import (LEAT, PATIENCE, SANITIZERS, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces,
+                     has_user_namespaces, main, needs, plain_run, program, state_of, stop_process, wait_until)
 
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
 PUT = struct.pack("<II", 1, 0)  # to the keeper: docs/formats/runtime-directory.md
@@ -366,6 +367,41 @@ class FewDescriptors(RestartTest):
         self.assertNotEqual(self.keepers(), [keeper])
         self.assertIn("are lost, because its keeper has ended", daemon.log())
         self.assertEqual(self.json("list")["sessions"], [])
+
+
+    def test_create_that_fails_leaves_nothing_with_the_keeper(self):
+        """Where it has no descriptor left, all sessions are lost at the next restart."""
+        daemon = self.daemon()
+        self.create("first")
+        keeper, = self.keepers()
+        held = self.kept_by(keeper)
+        pid = daemon.process.pid
+        most = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+        opened = len(os.listdir(f"/proc/{pid}/fd"))
+        refusals = 0
+        for more in range(1, 20):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (opened + more, most))
+            created = subprocess.run([LEAT, "create", "second", "-o", self.directory / str(more)], capture_output=True, timeout=PATIENCE)
+            if created.returncode == 0:
+                break
+            refusals += 1
+            self.assertEqual(self.kept_by(keeper), held, created.stderr)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+        self.assertGreater(refusals, 1)
+        self.assertEqual({session["name"] for session in self.json("list")["sessions"]}, {"first", "second"})
+
+
+class FewWatches(RestartTest):
+    @needs(has_user_namespaces(), "user namespaces")
+    def test_programs_are_found_all_the_same(self):
+        """fs.inotify.max_user_watches is for all programs of a user."""
+        limited = 'echo 2 > /proc/sys/user/max_inotify_watches && exec "$@"'
+        daemon = self.daemon(wrapper=("unshare", "--map-root-user", "sh", "-c", limited, "sh"))
+        directory = self.begun("order:tick")
+        running = self.program()
+        running.do("emit 10")
+        self.assertIn("raise fs.inotify.max_user_watches", daemon.log())
+        self.assert_numbers(self.complete_trace("web", directory), "order:tick", range(10))
 
 
 class Replacing(RestartTest):
