@@ -111,7 +111,7 @@ void TraceDirectory::drop_chunk() {
 }
 
 Result<void> TraceDirectory::clear() {
-    files_->remove_streams();
+    if (auto removed = files_->remove_streams(); !removed) return wrap(place(), std::move(removed).error());
     ++part_;
     return {};
 }

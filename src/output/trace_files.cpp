@@ -123,6 +123,10 @@ Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<Cha
     ended.trace_fd_ = LEAT_TRY(open_directory(AT_FDCWD, directory));
     if (auto indexes = open_directory(ended.trace_fd_.get(), trace::kIndexDirectory))
         ended.index_fd_ = *std::move(indexes);
+    else if (::faccessat(ended.trace_fd_.get(), trace::kIndexDirectory, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return tl::unexpected(std::move(indexes).error());
+    // First, and it may fail: without their metadata, files are of no trace that anybody would clear.
+    if (ended.index_fd_.is_open()) LEAT_TRY(ended.remove_streams());
     ended.remove_trace();
     if (has_metadata(ended.trace_fd_.get())) return refused("cannot remove {}", directory.string());
     return {};
@@ -132,7 +136,7 @@ void TraceFiles::remove_trace() {
     if (!trace_fd_.is_open()) return;
     if (sync_) ::unlinkat(trace_fd_.get(), trace::kSyncFileName, 0);
     sync_.reset();
-    remove_streams();
+    (void)remove_streams();
     ::unlinkat(trace_fd_.get(), trace::kMetadataFile, 0);
     ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
     ::unlinkat(trace_fd_.get(), trace::kIndexDirectory, AT_REMOVEDIR);
@@ -199,10 +203,10 @@ bool TraceFiles::is_directory_removed() const { return is_removed(trace_fd_.get(
 // Somebody may have put other metadata in place of ours, which readers find.
 bool TraceFiles::has_no_metadata() const { return is_removed(metadata_.fd.get()) && !has_metadata(trace_fd_.get()); }
 
-void TraceFiles::remove_streams() {
+Result<void> TraceFiles::remove_streams() {
+    auto indexes = LEAT_TRY(names_in(index_fd_.get()));
     streams_.clear();
     // The oldest of each stream first: if we are killed meanwhile, nothing is missing between those that are left.
-    auto indexes = names_in(index_fd_.get()).value_or(std::vector<std::string>());
     std::ranges::sort(indexes, {},
                       [](const std::string& name) { return std::pair(name.size(), std::string_view(name)); });
     for (const std::string& index : indexes) {
@@ -211,6 +215,7 @@ void TraceFiles::remove_streams() {
         const auto is_ours = [&](const ChannelFiles& channel) { return trace::is_stream_name(name, channel.name); };
         if (std::ranges::any_of(channels_, is_ours)) remove_stream_file(trace_fd_.get(), index_fd_.get(), name);
     }
+    return {};
 }
 
 // On a full disk nothing is published, and followers wait until there is room.

@@ -56,8 +56,8 @@ class TraceFiles {
     void cycle_done(std::uint64_t horizon);
 
     [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
-    // Removes all streams. Followers do not notice.
-    void remove_streams();
+    // Removes all streams. Followers do not notice. An error: none was.
+    Result<void> remove_streams();
     // Removes all that was made. Nothing may be written any more.
     void remove_trace();
 

@@ -97,7 +97,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters, Han
     if (places.app_parent != fs::path(wire::kAppDirectoryParent)) LEAT_TRY(make_shared_directory(places.app_parent));
     if (places.only) LEAT_TRY(make_own_directory(places));
     if (!handed_over.lock.is_open()) handed_over = {.lock = LEAT_TRY(lock(places.directory))};
-    return std::unique_ptr<Daemon>(new Daemon(std::move(handed_over), parameters));
+    std::unique_ptr<Daemon> daemon(new Daemon(std::move(handed_over), parameters));
+    if (!daemon->mailbox_.is_open()) return io_error("cannot create a descriptor for events");
+    return daemon;
 }
 
 Result<void> Daemon::begin() {
