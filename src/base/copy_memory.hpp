@@ -15,8 +15,8 @@ namespace leat {
 // Any thread. Null: the file is not a small one, all copies together have taken enough, or there is no memory.
 std::shared_ptr<std::byte> take_copy_memory(std::size_t size);
 
-// Larger files are not copied.
-inline constexpr std::size_t kLargestCopy = 64U << 10U;
+// Larger files are not copied: of those, a mapping costs no more.
+inline constexpr std::size_t kLargestCopy = 8U << 10U;
 // All blocks have no more.
 inline constexpr std::size_t kMostCopied = 32U << 20U;
 
