@@ -20,6 +20,8 @@ namespace leat::ctf {
 
 // Bounds the memory of one event record: how many values it may have, with the elements of arrays and sequences.
 inline constexpr std::uint64_t kMaxValues = 1U << 22U;
+// Of the context of a packet, which is kept of each stream at once.
+inline constexpr std::uint64_t kMaxContextValues = 1U << 16U;
 
 struct LayoutStep {
     enum class Op : std::uint8_t {

@@ -57,14 +57,15 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     failure_ = Failure::kNone;
 }
 
-Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values) {
+Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values, std::uint64_t max_values) {
     follow_plan();
+    max_values_ = max_values;
     if (!root || field(plan_->nodes[*root], values)) return {};
     switch (failure_) {
         case Failure::kTooManyFields:
             return corrupt("more fields than its bytes can hold");
         case Failure::kTooManyValues:
-            return corrupt("more than {} fields", kMaxValues);
+            return corrupt("more than {} fields", max_values_);
         case Failure::kNoOption:
             return corrupt("the tag of a variant chooses none of its options");
         case Failure::kOpenString:
@@ -264,7 +265,7 @@ bool FieldDecoder::append_wide_text(const PlanNode& node, std::string_view text,
 
 bool FieldDecoder::array(const PlanNode& node, std::vector<FieldValue>& values) {
     const std::uint64_t length = length_of(node);
-    if (length > kMaxValues) return fail_with(Failure::kTooManyValues);
+    if (length > max_values_) return fail_with(Failure::kTooManyValues);
     if (!append(node, {}, values)) return false;
     if (node.is_shown) values.back().size = static_cast<std::uint32_t>(length);
     const PlanNode& element = plan_->nodes[node.first_child];
@@ -338,7 +339,7 @@ void FieldDecoder::keep(const PlanNode& node, std::uint64_t value) {
 
 bool FieldDecoder::append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values) {
     if (!node.is_shown) return true;
-    if (values.size() == kMaxValues) return fail_with(Failure::kTooManyValues);
+    if (values.size() == max_values_) return fail_with(Failure::kTooManyValues);
     FieldValue& appended = values.emplace_back(value);
     appended.field_class = node.field_class;
     appended.name = node.name;

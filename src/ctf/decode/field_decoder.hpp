@@ -32,7 +32,7 @@ class FieldDecoder {
 
     // Appends the shown fields of a scope to `values`. Texts that had to be made of others live until forget_texts()
     // takes them back, which takes all but the first so many.
-    Result<void> decode(PlanRoot root, std::vector<FieldValue>& values);
+    Result<void> decode(PlanRoot root, std::vector<FieldValue>& values, std::uint64_t max_values = kMaxValues);
     [[nodiscard]] std::size_t texts_made() const { return texts_.size(); }
     void forget_texts(std::size_t kept) {
         if (kept < texts_.size()) texts_.resize(kept);
@@ -134,7 +134,8 @@ class FieldDecoder {
     std::uint32_t roles_seen_ = 0;
     std::uint64_t clock_ = 0;
     bool has_clock_ = false;
-    std::uint64_t fields_left_ = 0;  // how many more fields the packet may have
+    std::uint64_t fields_left_ = 0;          // how many more fields the packet may have
+    std::uint64_t max_values_ = kMaxValues;  // of the scope that is decoded
     Failure failure_ = Failure::kNone;
     std::vector<FieldValue> skipped_;
     std::deque<std::string> texts_;

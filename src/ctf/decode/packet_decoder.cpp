@@ -35,7 +35,7 @@ Result<void> PacketDecoder::header() {
 }
 
 Result<PacketProperties> PacketDecoder::start_context() {
-    auto decoded = decoder_.decode(plan_->packet_context, packet_context_);
+    auto decoded = decoder_.decode(plan_->packet_context, packet_context_, kMaxContextValues);
     if (!decoded) return packet_error(std::move(decoded).error());
     auto properties = this->properties();
     if (!properties) return packet_error(std::move(properties).error());

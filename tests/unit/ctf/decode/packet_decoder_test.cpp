@@ -490,6 +490,18 @@ TEST(PacketDecoder, EventOfMoreValuesThanMemoryIsForIsNotLocated) {
     }
 }
 
+TEST(PacketDecoder, ContextOfMoreValuesThanMemoryIsForIsRefused) {
+    for (const std::uint64_t count : {kMaxContextValues - 2, kMaxContextValues}) {
+        const TraceClass trace_class =
+            parse_tsdl(kTypes + fmt::format("stream {{ packet.context := struct {{ u8 a[{}]; }}; }};", count)).value();
+        const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
+        PacketDecoder decoder(plan);
+        const auto started = decoder.start(bytes_of(std::string(kMaxContextValues, 'x')), 0);
+        ASSERT_EQ(started.has_value(), count < kMaxContextValues);
+        if (!started) EXPECT_EQ(started.error().message, "packet at offset 0: more than 65536 fields");
+    }
+}
+
 // An event may have that id, too: it always has a long header.
 TEST(PacketDecoder, IdThatAnnouncesALongHeaderIsNoEvents) {
     const TraceClass trace_class =
