@@ -8,6 +8,8 @@ namespace leat::viewer {
 namespace {
 
 constexpr std::size_t kMaxProcesses = 100'000;
+// Bytes of a name that is kept for each of them. The kernel's have 15.
+constexpr std::size_t kLongestName = 256;
 
 const ValuePath kVpid{"vpid"};
 const ValuePath kProcname{"procname"};
@@ -68,6 +70,7 @@ TraceStatistics::Count* TraceStatistics::process_of(const PacketView& packet, co
         name = {value->text, value->size};
     else if (const std::string* const text = ctf::environment_text(*packet.trace_class, "procname"))
         name = *text;
+    name = name.substr(0, kLongestName);
     if (process_count_ == nullptr || process_.vpid != vpid || process_.name != name) {
         process_ = {vpid, std::string(name)};
         const bool is_one_more = by_process_.size() >= kMaxProcesses && !by_process_.contains(process_);

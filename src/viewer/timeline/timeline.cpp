@@ -15,6 +15,8 @@ constexpr std::size_t kMaxOpenSlices = 10'000;
 // Threads that are more share one track.
 constexpr std::size_t kMaxTracks = 100'000;
 constexpr std::int64_t kOthers = -1;
+// Bytes of a name that each track has of its own. The kernel's have 15.
+constexpr std::size_t kLongestName = 256;
 // Slices that are open within each other. One more ends all of them: their ends may have been lost.
 constexpr std::size_t kMaxDepth = 1'000;
 // Above those that Linux gives.
@@ -174,6 +176,7 @@ Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView&
         name = {value->text, value->size};
     else if (const std::string* const of_trace = ctf::environment_text(*packet.trace_class, "procname"))
         name = *of_trace;
+    name = name.substr(0, kLongestName);
     const Track& process = process_of(key, name);
     known = &make_track({.process = process.id, .pid = process.pid, .tid = key.tid, .name = std::string(name)});
     return *known;
