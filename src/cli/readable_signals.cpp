@@ -32,7 +32,11 @@ ReadableSignals::ReadableSignals() {
     fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-ReadableSignals::~ReadableSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+// What has come by now is too late for us.
+ReadableSignals::~ReadableSignals() {
+    while (next()) continue;
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 std::optional<int> ReadableSignals::take_end() const {
     sigset_t pending;

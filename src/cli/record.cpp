@@ -181,6 +181,8 @@ Result<session::Session::Parameters> session_parameters(const RecordOptions& opt
 
 bool is_of_terminal(const signalfd_siginfo& signal) {
     const auto number = static_cast<int>(signal.ssi_signo);
+    // One that hangs up tells the leader of its session alone.
+    if (number == SIGHUP && ::getsid(0) == ::getpid()) return false;
     return signal.ssi_code == SI_KERNEL &&
            (number == SIGINT || number == SIGQUIT || number == SIGHUP || number == SIGWINCH);
 }
@@ -247,7 +249,8 @@ void end_files(host::Recorder& recorder, const RingDirectory& directory, bool is
 
 // 0 or the program's exit status; or an error that kept it from being recorded.
 Result<int> record(const RecordOptions& options, session::Session::Parameters parameters,
-                   const host::Destination& destination, const session::Limits& limits) {
+                   const host::Destination& destination, const session::Limits& limits,
+                   const ReadableSignals& signals) {
     const RingDirectory rings(options.shm_path.empty() ? fs::path()
                                                        : LEAT_TRY(session::MemoryDirectory::make_for_session(
                                                              options.shm_path, parameters.name)));
@@ -258,7 +261,6 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     // Whoever starts the program asks for it.
     if (options.mode == "blocking") variables.emplace_back("LEAT_ALLOW_BLOCKING", "1");
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
-    const ReadableSignals signals;
     const auto recorder = LEAT_TRY(host::Recorder::create(parameters, runtime.path(), destination, limits));
     // Whoever wants the end by now does not want the beginning.
     if (const auto signal = signals.take_end()) {
@@ -278,14 +280,16 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     const RecordingReport report(*recorder, destination, program, snapshots, *exit_status);
     report.print();
     end_files(*recorder, rings, !recorder->recording().output_error() && !snapshots.has_failed());
-    if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
+    const auto summarized = options.summary.empty() ? Result<void>() : report.write_summary(options.summary);
+    if (!summarized) print_error(summarized.error());
     // Scripts shall not take the program for failed because of what became of a trace at a relay.
-    const bool is_failed =
-        destination.has_directory() && (recorder->recording().output_error() || snapshots.has_failed());
+    const bool is_failed = !summarized || (destination.has_directory() &&
+                                           (recorder->recording().output_error() || snapshots.has_failed()));
     return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
 
 int run(RecordOptions& options) {
+    const ReadableSignals signals;  // until all that is made here is gone again
     std::optional<UnusedDirectory> made;
     const auto destination = destination_of(options, made);
     if (destination && options.session.empty()) options.session = default_session(options, *destination);
@@ -296,7 +300,7 @@ int run(RecordOptions& options) {
         print_error(limits.error());
         return kExitUsage;
     }
-    const auto exit_status = record(options, *parameters, *destination, *limits);
+    const auto exit_status = record(options, *parameters, *destination, *limits, signals);
     if (exit_status) return *exit_status;
     print_error(exit_status.error());
     return kExitFailed;

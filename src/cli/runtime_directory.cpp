@@ -11,7 +11,9 @@ namespace fs = std::filesystem;
 fs::path parent_directory() {
     const char* of_user = ::secure_getenv("XDG_RUNTIME_DIR");
     std::error_code error;
-    return of_user != nullptr && fs::is_directory(of_user, error) ? fs::path(of_user) : fs::path("/tmp");
+    // A relative one counts as none, as XDG says: programs go elsewhere.
+    const bool is_usable = of_user != nullptr && fs::path(of_user).is_absolute() && fs::is_directory(of_user, error);
+    return is_usable ? fs::path(of_user) : fs::path("/tmp");
 }
 
 }  // namespace
