@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,6 +76,9 @@ static void read_sections(int fd, const ElfW(Ehdr) * header, struct elf_file* el
 
 void read_elf_file(const char* path, struct elf_file* elf) {
     const int saved_errno = errno;
+    /* dlopen() is no cancellation point. */
+    int cancellation;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
     *elf = (struct elf_file){0};
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
@@ -85,5 +89,6 @@ void read_elf_file(const char* path, struct elf_file* elf) {
         }
         close(fd);
     }
+    pthread_setcancelstate(cancellation, NULL);
     errno = saved_errno;
 }
