@@ -82,13 +82,15 @@ class ScratchProducer {
         });
         if (incoming_ == nullptr) return false;
         header.padding_size = std::min(header.padding_size, kMaxPadding);
-        const bool has_begun = incoming_->stream->begin_packet(header).value_or(false);
+        const auto begun = incoming_->stream->begin_packet(header);
+        const bool has_begun = begun && *begun == relay::DataStream::Begun::kYes;
         if (!has_begun) incoming_.reset();
         return has_begun;
     }
     bool more_data(UntrustedBytes bytes) {
         if (incoming_ == nullptr) return false;
-        const auto target = incoming_->stream->begin_write();
+        const auto begun = incoming_->stream->begin_write();
+        const auto target = begun ? *begun : std::nullopt;
         if (!target) {
             incoming_.reset();
             return false;

@@ -302,6 +302,7 @@ int run(RecordOptions& options) {
     }
     const auto exit_status = record(options, *parameters, *destination, *limits, signals);
     if (exit_status) return *exit_status;
+    if (const auto signal = signals.take_end()) return 128 + *signal;
     print_error(exit_status.error());
     return kExitFailed;
 }

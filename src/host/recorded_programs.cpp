@@ -64,9 +64,10 @@ void RecordedPrograms::add(const session::Application& application, const wire::
 
 void RecordedPrograms::forget_ended() {
     std::erase_if(programs_, [this](const Program& program) {
-        // Of another PID namespace, the number is 0; and a library that is unloaded ends before its program.
-        const bool has_ended =
-            (program.pid > 0 && ::kill(program.pid, 0) != 0 && errno == ESRCH) || !program.control.is_in_use();
+        // Of another PID namespace, the number is 0; and a library that is unloaded ends before its program. Memory
+        // that has never had a name nobody locks.
+        const bool is_dead = program.pid > 0 && ::kill(program.pid, 0) != 0 && errno == ESRCH;
+        const bool has_ended = is_dead || (!program.is_nameless && !program.control.is_in_use());
         if (has_ended) not_attached_ += program.control.not_attached().value_or(0);
         return has_ended;
     });

@@ -88,6 +88,15 @@ UniqueFd open_to_lock(int directory, const std::string& name) {
     return UniqueFd(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
+// There is no descriptor, or no memory: another time there may be.
+bool is_for_want(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
+Names names_or_none(int directory, std::size_t most, AppDirectories::News& news) {
+    auto names = names_in(directory, most);
+    news.is_incomplete |= !names;
+    return names ? *std::move(names) : Names();
+}
+
 // No process has it mapped.
 bool has_no_process(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
@@ -163,8 +172,9 @@ void AppDirectories::check_all(News& news) {
 }
 
 void AppDirectories::add_all_directories(News& news) {
+    news.is_of_all = true;
     if (only_) return add_directory(wire::kAppDirectoryPrefix + std::to_string(*only_), news);
-    for (const std::string& name : names_in(parent_.get()).value_or(Names())) add_directory(name, news);
+    for (const std::string& name : names_or_none(parent_.get(), SIZE_MAX, news)) add_directory(name, news);
 }
 
 void AppDirectories::add_directory(const std::string& name, News& news) {
@@ -175,6 +185,7 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
     if (::fstatat(parent_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
     if (!is_private_directory(status, *uid)) return refuse_directory(name, *uid, status.st_uid);
     UniqueFd fd(::openat(parent_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    news.is_incomplete |= !fd.is_open() && is_for_want(errno);
     if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || !is_private_directory(status, *uid)) return;
     refused_.erase(name);
     // What was opened is watched, whatever has the name by now.
@@ -202,15 +213,17 @@ AppDirectories::Watched AppDirectories::watch_directory(int fd, uid_t uid, ino_t
     const std::string path = fmt::format("/proc/self/fd/{}", fd);
     const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), kWatchedInDirectory);
     if (directories_.contains(watch)) return {watch, true};
-    const auto unwatched = std::ranges::find_if(directories_, [&](const auto& entry) {
-        return entry.first < 0 && entry.second.uid == uid && entry.second.inode == inode;
-    });
+    const auto known = std::ranges::find_if(
+        directories_, [&](const auto& entry) { return entry.second.uid == uid && entry.second.inode == inode; });
     if (watch < 0) {
         log_want_of_watches();
-        return {unwatched != directories_.end() ? unwatched->first : --last_unwatched_, false};
+        if (known == directories_.end()) return {--last_unwatched_, false};
+        return {known->first, known->first >= 0};
     }
-    if (unwatched != directories_.end()) {
-        auto entry = directories_.extract(unwatched);
+    if (known != directories_.end() && known->first < 0) {
+        for (Dead& dead : dead_)
+            if (dead.first == known->first) dead.first = watch;
+        auto entry = directories_.extract(known);
         entry.key() = entry.mapped().watch = watch;
         directories_.insert(std::move(entry));
     }
@@ -261,7 +274,7 @@ AppDirectories::News AppDirectories::look_at(uid_t uid) {
 void AppDirectories::scan(Directory& directory, News& news) {
     std::size_t refused = 0;
     std::size_t new_names = 0;
-    for (const std::string& name : names_in(directory.fd.get(), kMaxNames).value_or(Names())) {
+    for (const std::string& name : names_or_none(directory.fd.get(), kMaxNames, news)) {
         if (is_control_file_name(name, wire::kControlFile) && !add_file(directory, name, news) &&
             ++refused > kMaxRefused)
             return;
@@ -328,7 +341,7 @@ void AppDirectories::check_file(Directory& directory, const std::string& name, N
     if (known == directory.files.end()) return;
     const UniqueFd file = open_to_lock(directory.fd.get(), name);
     // Nothing is known of it: a sweep looks again.
-    if (!file.is_open() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+    if (!file.is_open() && is_for_want(errno)) {
         log_want_of_descriptors("whether programs have ended is not known");
         return;
     }

@@ -50,7 +50,8 @@ class AppDirectories {
         std::vector<Found> found;
         // Their names are gone, or may be. Nearly always, so are their programs: see follow().
         std::vector<FileId> gone;
-        bool is_incomplete = false;  // there may be programs that could not be looked at
+        bool is_of_all = false;      // each directory was looked at, and not only what is new there
+        bool is_incomplete = false;  // but there may be programs that could not be looked at
     };
     // What has happened since the last call.
     News look();

@@ -24,6 +24,18 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxSessions = 1000;
 constexpr int kDefinitionVersion = 1;
 
+// As whoever adds them one by one is told. What a daemon goes on with has them by then.
+Result<void> check_count_of_rules(const Session::Parameters& parameters) {
+    if (parameters.snapshot_on.size() > session::kMaxRules)
+        return refused("\"snapshot_on\" has {} patterns: {} is the most", parameters.snapshot_on.size(),
+                       session::kMaxRules);
+    for (const session::Channel& channel : parameters.channels)
+        if (channel.rules.size() > session::kMaxRules)
+            return refused("channel \"{}\" has {} rules: {} is the most", channel.name, channel.rules.size(),
+                           session::kMaxRules);
+    return {};
+}
+
 Result<fs::path> home_of(const Client& client) {
     std::array<char, 16384> buffer{};
     passwd entry{};
@@ -213,13 +225,13 @@ std::optional<Commands::Answer> Commands::create(Call& call) {
     std::vector<std::string> snapshot_on = read_snapshot_on(call.members);
     if (auto wrong = call.members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
     if (!place) return tl::unexpected(std::move(place).error());
-    return create_session(call,
-                          {.parameters = {.name = name,
-                                          .buffers = Session::Buffers::kUser,
-                                          .is_for_snapshots = is_for_snapshots,
-                                          .snapshot_on = std::move(snapshot_on)},
-                           .limits = limits},
-                          *std::move(place));
+    Definition definition{.parameters = {.name = name,
+                                         .buffers = Session::Buffers::kUser,
+                                         .is_for_snapshots = is_for_snapshots,
+                                         .snapshot_on = std::move(snapshot_on)},
+                          .limits = limits};
+    if (auto few = check_count_of_rules(definition.parameters); !few) return tl::unexpected(std::move(few).error());
+    return create_session(call, std::move(definition), *std::move(place));
 }
 
 std::optional<Commands::Answer> Commands::set_session(Call& call) {
@@ -476,6 +488,7 @@ std::optional<Commands::Answer> Commands::load(Call& call) {
     if (!definition) return refused("{}", definition.error().message);
     for (const session::Channel& channel : definition->parameters.channels)
         if (auto named = check_channel_name(channel.name); !named) return refused("{}", named.error().message);
+    if (auto few = check_count_of_rules(definition->parameters); !few) return tl::unexpected(std::move(few).error());
     if (auto wrong = members.check(); !wrong) return refused("{}", wrong.error().message);
     if (!place) return tl::unexpected(std::move(place).error());
     definition->parameters.name = other_name.value_or(saved_name);

@@ -137,8 +137,6 @@ Result<session::Channel> channel_of_definition(const json& described) {
     (void)members.text("buffers");  // of the session: see buffers_of_definition()
     LEAT_TRY(members.check());
     LEAT_TRY(check_name(channel.name, "channel"));
-    if (rules.size() > session::kMaxRules)
-        return refused("channel \"{}\" has {} rules: {} is the most", channel.name, rules.size(), session::kMaxRules);
     for (const json& rule : rules) {
         Members of_rule(rule, "a rule of the definition");
         const bool is_enabled = of_rule.truth("enabled").value_or(true);

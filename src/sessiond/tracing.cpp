@@ -158,7 +158,7 @@ void Tracing::handle(AppDirectories::News news) {
     start_new_traces();
     // Before the first look, processes may have ended that the daemon before us had traced. But those that could not be
     // looked at may live.
-    has_seen_all_ = has_seen_all_ || !news.is_incomplete;
+    has_seen_all_ = has_seen_all_ || (news.is_of_all && !news.is_incomplete);
     if (has_seen_all_ && (!news.gone.empty() || is_first_look || !had_seen_all)) end_traces_of_dead_processes();
 }
 
@@ -481,7 +481,11 @@ const session::TraceChannel* Tracing::find_channel(std::uint32_t number, uid_t u
 
 Result<DaemonSession*> Tracing::add(Definition definition, Place place) {
     Journal chunks = LEAT_TRY(Journal::create("leat-chunks"));
-    return add(std::move(definition), std::move(place), next_id_++, std::move(chunks), {});
+    const std::uint64_t id = next_id_++;
+    auto added = add(std::move(definition), std::move(place), id, std::move(chunks), {});
+    // One that is adopted stays with the keeper: the next daemon may have what this one lacks.
+    if (!added && parameters_.keeper != nullptr) parameters_.keeper->drop(kept_name(id, kChunks));
+    return added;
 }
 
 Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uint64_t id, Journal chunks,
@@ -498,10 +502,7 @@ Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uin
                                          .when_full = [this, name, id] { stop_full(name, id); },
                                          .when_snapshot_wanted = [this, name, id] { take_snapshot_of(name, id); },
                                          .daemon = parameters_.mailbox});
-    if (!started) {
-        if (parameters_.keeper != nullptr) parameters_.keeper->drop(kept_name(id, kChunks));
-        return tl::unexpected(std::move(started).error());
-    }
+    if (!started) return tl::unexpected(std::move(started).error());
     auto thread = *std::move(started);
     definition.parameters.lane = parameters_.lane;
     definition.parameters.is_kept = parameters_.keeper != nullptr || !place.memory.empty();

@@ -17,10 +17,15 @@ from relays import LeatRelay
 from session_daemons import (KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SessionDaemon, SmallDiskTest, as_user,
                              discarded)
 from support import (LEAT, PATIENCE, SANITIZERS, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces,
-                     has_user_namespaces, main, needs, plain_run, program, state_of, stop_process, wait_until)
+                     main, needs, plain_run, program, state_of, stop_process, wait_until)
 
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
 PUT = struct.pack("<II", 1, 0)  # to the keeper: docs/formats/runtime-directory.md
+
+
+def can_limit_watches():
+    words = ["unshare", "--map-root-user", "sh", "-c", "echo 2 > /proc/sys/user/max_inotify_watches"]
+    return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def kill_dead(pid):
@@ -392,7 +397,7 @@ class FewDescriptors(RestartTest):
 
 
 class FewWatches(RestartTest):
-    @needs(has_user_namespaces(), "user namespaces")
+    @needs(can_be_two_users() and can_limit_watches(), "watches-limit")
     def test_programs_are_found_all_the_same(self):
         """fs.inotify.max_user_watches is for all programs of a user."""
         limited = 'echo 2 > /proc/sys/user/max_inotify_watches && exec "$@"'

@@ -311,10 +311,6 @@ def has_namespaces():
     return subprocess.run(["unshare", "--mount", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
 
 
-def has_user_namespaces():
-    return subprocess.run(["unshare", "--map-root-user", "true"], stderr=subprocess.DEVNULL).returncode == 0
-
-
 def has_rseq():
     try:
         return ctypes.c_uint.in_dll(ctypes.CDLL(None), "__rseq_size").value != 0

@@ -60,12 +60,14 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
 Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values, std::uint64_t max_values) {
     follow_plan();
     max_values_ = max_values;
-    if (!root || field(plan_->nodes[*root], values)) return {};
+    const bool is_decoded = !root || field(plan_->nodes[*root], values);
+    max_values_ = kMaxValues;
+    if (is_decoded) return {};
     switch (failure_) {
         case Failure::kTooManyFields:
             return corrupt("more fields than its bytes can hold");
         case Failure::kTooManyValues:
-            return corrupt("more than {} fields", max_values_);
+            return corrupt("more than {} fields", max_values);
         case Failure::kNoOption:
             return corrupt("the tag of a variant chooses none of its options");
         case Failure::kOpenString:

@@ -93,7 +93,6 @@ TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
     EXPECT_NE(news.found[0].id, news.gone[0]);
 }
 
-// Between its creation and its lock, it looks like that of a dead program.
 // While it lives, no descriptor can be had.
 class NoDescriptors {
   public:
@@ -126,6 +125,7 @@ TEST_F(AppDirectoriesTest, FileThatCannotBeOpenedNowHasNotGone) {
     EXPECT_EQ(directories_->sweep().gone.size(), 1U);
 }
 
+// Between its creation and its lock, it looks like that of a dead program.
 TEST_F(AppDirectoriesTest, NewFileIsLeftAloneUntilItIsOld) {
     make("leat-" + user_);
     const auto file = parent_.path() / ("leat-" + user_) / "fedcba9876543210.new";
