@@ -498,7 +498,8 @@ TEST(PacketDecoder, ContextOfMoreValuesThanMemoryIsForIsRefused) {
         PacketDecoder decoder(plan);
         const auto started = decoder.start(bytes_of(std::string(kMaxContextValues, 'x')), 0);
         ASSERT_EQ(started.has_value(), count < kMaxContextValues);
-        if (!started) EXPECT_EQ(started.error().message, "packet at offset 0: more than 65536 fields");
+        if (started) continue;
+        EXPECT_EQ(started.error().message, "packet at offset 0: more than 65536 fields");
     }
 }
 
