@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "base/copy_memory.hpp"
@@ -30,11 +31,20 @@ Result<std::byte*> map_pages(int fd, std::byte* at, std::size_t first, std::size
     return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy));
 }
 
+// To protect a page again, the system must wait for all CPUs to forget that it was writable, which takes longer than all
+// else that is done for a file. But a page that stays writable is a mapping of its own, of which a process may have only
+// so many: so that is for the first files.
+bool may_stay_writable() {
+    constexpr unsigned kMost = 8192;
+    static std::atomic<unsigned> count = 0;
+    return count.load(std::memory_order_relaxed) < kMost && count.fetch_add(1, std::memory_order_relaxed) < kMost;
+}
+
 // Copies the page by writing to it, which the file does not see. If it is not in the file any more, that is a fault.
 Result<void> write_to_page(std::byte* page, std::size_t offset, std::uint64_t value) {
     if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return io_error("cannot copy a page");
     *reinterpret_cast<volatile std::uint64_t*>(page + offset) = value;  // NOLINT(*-reinterpret-cast)
-    if (::mprotect(page, kPage, PROT_READ) != 0) return io_error("cannot copy a page");
+    if (!may_stay_writable() && ::mprotect(page, kPage, PROT_READ) != 0) return io_error("cannot copy a page");
     return {};
 }
 

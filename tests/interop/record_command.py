@@ -27,6 +27,15 @@ def has_signal(pid, which, number):
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
+def take_terminal():
+    """The leader of a new session makes its standard input the terminal of that session."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def children_of(pid):
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def end_session_of(process):
     """Ends all processes that a failed test left in a session of its own."""
     try:
@@ -131,6 +140,18 @@ class ExitStatus(InteropTest):
     def test_of_the_program(self):
         self.assertEqual(self.record(program("emit"), "1", "1", "exit3").status, 3)
 
+    def test_of_a_program_whose_summary_cannot_be_written(self):
+        """That is said, and fails what has not failed already."""
+        place = self.directory / "place"
+        place.mkdir()
+        for words, status in ((("exit3",), 3), ((), 1)):
+            trace = self.directory / f"trace-{status}"
+            recorded = plain_run(LEAT, "record", "-o", str(trace), "--summary", str(place), "--", program("emit"), "1", "1",
+                                 *words)
+            self.assertEqual(recorded.returncode, status, recorded.stderr)
+            self.assert_one_line(recorded.stderr.splitlines()[-1], str(place))
+            self.assertEqual(len(self.read(trace).lines), int(recorded.stdout))
+
     def test_of_a_program_that_was_killed(self):
         recording = self.record(program("emit"), "1", "1", "term")
         self.assertEqual(recording.status, 143)
@@ -143,10 +164,10 @@ class ExitStatus(InteropTest):
 
 
 class Signals(InteropTest):
-    def started(self, *command, options=()):
+    def started(self, *command, options=(), stdin=subprocess.DEVNULL, **arguments):
         """Starts `leat record` and waits until its program has printed its first line."""
-        process = subprocess.Popen(self.record_command(command, options), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(self.record_command(command, options), stdin=stdin, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True, **arguments)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(end_session_of, process)
@@ -187,6 +208,31 @@ class Signals(InteropTest):
         self.assertEqual(process.wait(60), 130)
         self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
 
+    def test_terminal_that_hangs_up_ends_both(self):
+        """It tells the recorder alone, which leads the session."""
+        controller, terminal = pty.openpty()
+        process = self.started(program("emit"), "1000", "1", "wait", stdin=terminal, preexec_fn=take_terminal)
+        os.close(terminal)
+        os.close(controller)
+        self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGHUP)
+        self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
+
+    def test_signal_behind_the_end_of_the_program(self):
+        """What it recorded is stored all the same, and the exit status is its own."""
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.addCleanup(relay.process.send_signal, signal.SIGCONT)
+        process = self.started("sh", "-c", f"{program('emit')} 1000; read line; exit 3", stdin=subprocess.PIPE,
+                               options=("--live", relay.url))
+        relay.process.send_signal(signal.SIGSTOP)
+        process.stdin.close()
+        wait_until(lambda: not children_of(process.pid), "the program has not ended")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: has_signal(process.pid, "ShdPnd", signal.SIGTERM), "no signal")
+        relay.process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(PATIENCE), 3)
+        self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
+
     def test_killed_program_leaves_all_it_committed(self):
         recording = self.record(program("emit"), "20000", "3", "kill", options=("--ring-size", "8M"))
         self.assertEqual(recording.status, 137)
@@ -197,7 +243,7 @@ class Signals(InteropTest):
         trace = self.directory / "trace"
         data = trace / "ust" / "uid" / str(os.getuid()) / "64-bit"
         wait_until(lambda: any(file.stat().st_size > 0 for file in data.glob("channel0_*")), "no packet")
-        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = children_of(process.pid)
         process.kill()
         process.wait(60)
         for child in children:  # the program goes on untraced, and the test must end it
@@ -371,6 +417,13 @@ class NothingRecorded(InteropTest):
 
 
 class BadDays(InteropTest):
+    def test_runtime_directory_whose_name_is_relative(self):
+        """It counts as none: the program may look for it from elsewhere."""
+        (self.directory / "runtime").mkdir()
+        recording = self.record("sh", "-c", f"ls {self.directory}/runtime; cd / && exec {program('emit')} 10",
+                                cwd=self.directory, env={**os.environ, "XDG_RUNTIME_DIR": "runtime"})
+        self.assertEqual(len(self.read_complete(recording).lines), int(recording.stdout))
+
     def test_whoever_starts_it_may_ignore_the_ends_of_children(self):
         result = plain_run("env", "--ignore-signal=CHLD", *self.record_command([program("emit"), "10"]))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -385,8 +438,7 @@ class BadDays(InteropTest):
         self.addCleanup(os.close, controller)
         command = [LEAT, "record", "-o", relay.url, "--", "touch", str(self.directory / "started")]
         with subprocess.Popen(command, stdin=terminal, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              start_new_session=True,
-                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) as recorder:
+                              start_new_session=True, preexec_fn=take_terminal) as recorder:
             os.close(terminal)
             wait_until(lambda: has_signal(recorder.pid, "SigBlk", signal.SIGINT), "signals are not blocked")
             os.write(controller, b"\x03")

@@ -32,6 +32,7 @@ constexpr std::array<std::span<const Operator>, 8> kLevels{kOr,    kAnd,    kEqu
 constexpr std::array<std::string_view, 6> kLonger{"||", "&&", "<<", ">>", "<=", ">="};
 
 bool is_digit(char c) { return '0' <= c && c <= '9'; }
+char to_lower(char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || c == '_'; }
 
 class FilterParser {
@@ -108,9 +109,21 @@ class FilterParser {
                                                   : is_octal     ? 8
                                                                  : 10);
         if (error != std::errc{} || end != bare.data() + bare.size()) return wrong("a number of 64 bits");
-        if (!behind.empty() && is_letter(behind[0])) return wrong("a number");
-        at_ += digits.size();
+        const std::size_t suffix = LEAT_TRY(integer_suffix(behind));
+        at_ += digits.size() + suffix;
         return add({.op = FilterOp::kInteger, .integer = static_cast<std::int64_t>(value)});
+    }
+
+    // Returns its size. As in C; it changes nothing: all integers have 64 bits.
+    [[nodiscard]] Result<std::size_t> integer_suffix(std::string_view behind) const {
+        constexpr std::array<std::string_view, 8> kSuffixes{"", "u", "l", "ul", "lu", "ll", "ull", "llu"};
+        std::string suffix;
+        for (const char c : behind) {
+            if (!is_letter(c) && !is_digit(c)) break;
+            suffix += to_lower(c);
+        }
+        if (std::ranges::find(kSuffixes, suffix) == kSuffixes.end()) return wrong("a number");
+        return suffix.size();
     }
 
     Result<std::uint32_t> real() {

@@ -356,10 +356,15 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
 }
 
 Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
+    if (!entered_->context_text.is_empty()) {
+        buffer.append(entered_->context_text);
+        return {};
+    }
     if (entered_->context == nullptr || entered_->context->packet != packet.number) {
         const Context* const context = LEAT_TRY(context_of(packet));
         enter(packet);  // what was kept of it may be forgotten
         entered_->context = context;
+        entered_->context_text = ShortText(context->text.text());
     }
     buffer.append(entered_->context->text);
     return {};

@@ -69,6 +69,7 @@ class LineRenderer {
     struct Entered {
         PlanState* state = nullptr;
         const Context* context = nullptr;  // perhaps of a later packet by now
+        ShortText context_text{};          // if it is short: of this packet
     };
 
     PlanState& enter(const PacketView& packet);

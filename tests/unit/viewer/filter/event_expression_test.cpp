@@ -92,6 +92,16 @@ TEST_F(EventExpressionTest, NumbersAreSigned) {
     EXPECT_EQ(taken("!n"), "");
 }
 
+TEST_F(EventExpressionTest, NumbersMayHaveTheSuffixesOfC) {
+    for (const std::string suffix : {"", "u", "U", "l", "UL", "Lu", "ll", "uLL", "LLU"}) {
+        EXPECT_EQ(taken("other == 100" + suffix), "g") << suffix;
+        EXPECT_EQ(taken("other == 0x64" + suffix + " && big == 0xffffffffffffffff" + suffix), "g") << suffix;
+    }
+    for (const std::string suffix : {"x", "uu", "lul", "u1", "_", "llll"})
+        EXPECT_EQ(taken("other == 100" + suffix),
+                  "filter, character 10: a number is expected, not \"100" + suffix + "\"");
+}
+
 TEST_F(EventExpressionTest, LargeNumbersAreNotNegative) {
     EXPECT_EQ(taken("big > 10"), "g");
     EXPECT_EQ(taken("big < 0"), "");
