@@ -24,6 +24,7 @@ class ProgramBuilder {
         if (!is_shown(plan_, plan_.packet_context)) return;
         begin_scope(kPacketContextScope);
         add({.kind = LineOp::Kind::kPacketContext});
+        program_.fixed_size += ShortText::kMostSize;  // one that is short is written among the numbers
     }
     // Its steps are passed over in any case.
     void event_context() {

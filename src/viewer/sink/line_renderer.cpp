@@ -85,6 +85,7 @@ LineRenderer::LineRenderer(const TextOptions& options)
     behind_delta_ = PaddedText(name_or(", ", ") "));
 }
 
+// Each step of a line takes few instructions, so most are compiled into append(): calls would take more.
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
                                   const std::optional<Moment>& previous) {
     PlanState& state = enter(packet);
@@ -101,7 +102,7 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
 }
 
 // Packets of many streams may alternate, and several may have one plan.
-LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
+[[gnu::always_inline]] inline LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
     entered_ = &recent_.of(packet.number);
     if (entered_->state == nullptr) {
         PlanState& state = state_of(packet);
@@ -149,7 +150,8 @@ void LineRenderer::append_string(TextBuffer& buffer, std::string_view text) cons
     is_json_ ? append_json_text(buffer, text) : append_quoted(buffer, text);
 }
 
-void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {
+[[gnu::always_inline]] inline void LineRenderer::times(TextBuffer& buffer, const Moment& moment,
+                                                       const std::optional<Moment>& previous) {
     char* at = before_time_.write(buffer.reserve(kLongestTimes));
     at = options_.has_cycles ? write_digits(at, moment.cycles, kCyclesDigits) : time_text_.write(at, moment.time_ns);
     at = behind_time_.write(at);
@@ -161,7 +163,8 @@ std::string LineRenderer::header_name(std::string_view name) const {
     return fmt::format("{}{}{} = ", options_.colors.header, name, options_.colors.end);
 }
 
-char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const {
+[[gnu::always_inline]] inline char* LineRenderer::write_delta(char* at, const Moment& moment,
+                                                              const std::optional<Moment>& previous) const {
     if (options_.has_cycles) {
         // With several clocks, cycles may go back. babeltrace2 takes one cycle back for an unknown time.
         const std::optional<std::uint64_t> delta =
@@ -177,8 +180,9 @@ char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optio
     return write_seconds(at, static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier));
 }
 
-Result<void> LineRenderer::fields(TextBuffer& buffer, PlanState& state, const PacketView& packet,
-                                  const ctf::EventPlace& place) {
+[[gnu::always_inline]] inline Result<void> LineRenderer::fields(TextBuffer& buffer, PlanState& state,
+                                                                const PacketView& packet,
+                                                                const ctf::EventPlace& place) {
     const ctf::EventPlan& event = packet.plan->events[place.event];
     buffer.append(state.head);
     if (event.layout.is_for_decoder) return decoded(buffer, state, packet, place);
@@ -199,6 +203,8 @@ Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::Even
             run = decoder.bytes_of_step();
         } else if (is_decimal(op.kind)) {
             at = write_number(at, op.kind, run + op.offset);
+        } else if (op.kind == LineOp::Kind::kPacketContext && !entered_->context_text.is_empty()) {
+            at = entered_->context_text.write(at);
         } else if (op.kind != LineOp::Kind::kNothing) {
             buffer.set_end(at);
             LEAT_TRY(op.kind == LineOp::Kind::kPacketContext ? packet_context(buffer, packet)
@@ -267,7 +273,8 @@ void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView&
     append_values(buffer, values_, op.has_names);
 }
 
-const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& packet, std::uint32_t event) {
+[[gnu::always_inline]] inline const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& packet,
+                                                                          std::uint32_t event) {
     auto& programs = state.programs;
     if (event >= programs.size()) programs.resize(packet.plan->events.size());
     if (programs[event] == nullptr) {
@@ -356,10 +363,6 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
 }
 
 Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
-    if (!entered_->context_text.is_empty()) {
-        buffer.append(entered_->context_text);
-        return {};
-    }
     if (entered_->context == nullptr || entered_->context->packet != packet.number) {
         const Context* const context = LEAT_TRY(context_of(packet));
         enter(packet);  // what was kept of it may be forgotten

@@ -35,8 +35,8 @@ class PaddedText {
     std::size_t size_;
 };
 
-// A copy of a text, if that is short. Of many that are used in turn, each in memory of its own takes longer to fetch than
-// to copy.
+// A copy of a text, if that is short. Of many that are used in turn, each in memory of its own takes longer to fetch
+// than to copy.
 class ShortText {
   public:
     static constexpr std::size_t kMostSize = 48;

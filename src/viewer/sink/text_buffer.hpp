@@ -23,7 +23,6 @@ class TextBuffer {
         if (!text.empty()) std::memcpy(text_.get() + size_, text.data(), text.size());
         size_ += text.size();
     }
-    void append(const ShortText& text) { set_end(text.write(reserve(text.size() + kTextPiece))); }
     void append(const PaddedText& text) { set_end(text.write(reserve(text.size() + kTextPiece))); }
     // Room for so many more characters. What was written there counts from set_end() on.
     char* reserve(std::size_t size) {

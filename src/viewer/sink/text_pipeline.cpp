@@ -7,8 +7,11 @@
 namespace leat::viewer {
 namespace {
 
-// Enough that threads seldom meet, and few enough that the text of all batches is a few megabytes.
-constexpr std::size_t kEvents = 4096;
+// Events of a batch: enough that threads seldom meet, and few enough that memory for all text has soon been touched.
+// With many packets, which each batch lists anew, they are more.
+constexpr std::size_t kFewestOfBatch = 2048;
+constexpr std::size_t kMostOfBatch = 4096;
+constexpr std::size_t kEventsForPacket = 64;
 constexpr std::size_t kBatchesPerThread = 2;
 // Of a batch at once. Most have less: a line of 256 bytes is a long one.
 constexpr std::size_t kEnoughText = 1U << 20U;
@@ -72,7 +75,8 @@ Result<void> TextPipeline::add_line(std::string_view line) {
 }
 
 Result<void> TextPipeline::submit_if_full() {
-    return filling_->events.size() + filling_->lines.size() < kEvents ? Result<void>() : submit();
+    const std::size_t enough = std::clamp(kEventsForPacket * filling_->packets.size(), kFewestOfBatch, kMostOfBatch);
+    return filling_->events.size() + filling_->lines.size() < enough ? Result<void>() : submit();
 }
 
 Result<void> TextPipeline::submit() {

@@ -15,7 +15,10 @@ constexpr auto kSecond = static_cast<std::uint64_t>(kNanosecondsPerSecond);
 }  // namespace
 
 char* write_seconds(char* at, std::uint64_t ns) {
-    at = write_decimal(at, ns / kSecond);
+    if (ns < kSecond)
+        *at++ = '0';
+    else
+        at = write_decimal(at, ns / kSecond);
     *at++ = '.';
     return write_nine_digits(at, static_cast<std::uint32_t>(ns % kSecond));
 }
