@@ -31,11 +31,11 @@ Result<std::byte*> map_pages(int fd, std::byte* at, std::size_t first, std::size
     return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy));
 }
 
-// To protect a page again, the system must wait for all CPUs to forget that it was writable, which takes longer than all
-// else that is done for a file. But a page that stays writable is a mapping of its own, of which a process may have only
-// so many: so that is for the first files.
+// To protect a page again, the system must wait for all CPUs to forget that it was writable, which takes longer than
+// all else that is done for a file. But a page that stays writable is a mapping of its own, of which a process may have
+// only so many (vm.max_map_count): so that is for the first files.
 bool may_stay_writable() {
-    constexpr unsigned kMost = 8192;
+    constexpr unsigned kMost = 2048;
     static std::atomic<unsigned> count = 0;
     return count.load(std::memory_order_relaxed) < kMost && count.fetch_add(1, std::memory_order_relaxed) < kMost;
 }

@@ -12,7 +12,7 @@
 
 namespace leat {
 
-// A whole file in memory, read-only, for as long as the object lives.
+// A whole file in memory, for as long as the object lives. Nobody but this class writes there.
 // If somebody shortens the file meanwhile, its reader finds zeros there, and was_shortened() says so.
 //
 //     the file     | page | page | page | pag|

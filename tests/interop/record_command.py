@@ -14,7 +14,8 @@ import termios
 
 from relays import LeatRelay
 from support import (LEAT, MUSL_GCC, ON_ONE_CPU, PATIENCE, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
-                     lacks, main, needs, outside_gate, plain_run, program, runs_32_bit_programs, wait_until)
+                     lacks, main, needs, outside_gate, plain_run, program, runs_32_bit_programs,
+                     stop_process, wait_until)
 
 
 def tree(path):
@@ -224,11 +225,11 @@ class Signals(InteropTest):
         self.addCleanup(relay.process.send_signal, signal.SIGCONT)
         process = self.started("sh", "-c", f"{program('emit')} 1000; read line; exit 3", stdin=subprocess.PIPE,
                                options=("--live", relay.url))
-        relay.process.send_signal(signal.SIGSTOP)
+        stop_process(relay.process.pid)
         process.stdin.close()
         wait_until(lambda: not children_of(process.pid), "the program has not ended")
         process.send_signal(signal.SIGTERM)
-        wait_until(lambda: has_signal(process.pid, "ShdPnd", signal.SIGTERM), "no signal")
+        wait_until(lambda: process.poll() is not None or has_signal(process.pid, "ShdPnd", signal.SIGTERM), "no signal")
         relay.process.send_signal(signal.SIGCONT)
         self.assertEqual(process.wait(PATIENCE), 3)
         self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
@@ -433,7 +434,7 @@ class BadDays(InteropTest):
         relay = LeatRelay(self.directory / "relay")
         self.addCleanup(relay.kill)
         self.addCleanup(relay.process.send_signal, signal.SIGCONT)
-        relay.process.send_signal(signal.SIGSTOP)
+        stop_process(relay.process.pid)
         controller, terminal = pty.openpty()
         self.addCleanup(os.close, controller)
         command = [LEAT, "record", "-o", relay.url, "--", "touch", str(self.directory / "started")]

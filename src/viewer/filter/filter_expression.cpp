@@ -114,7 +114,7 @@ class FilterParser {
         return add({.op = FilterOp::kInteger, .integer = static_cast<std::int64_t>(value)});
     }
 
-    // Returns its size. As in C; it changes nothing: all integers have 64 bits.
+    // Returns the size of one of C's suffixes. It changes nothing: all integers have 64 bits.
     [[nodiscard]] Result<std::size_t> integer_suffix(std::string_view behind) const {
         constexpr std::array<std::string_view, 8> kSuffixes{"", "u", "l", "ul", "lu", "ll", "ull", "llu"};
         std::string suffix;

@@ -50,7 +50,6 @@ class ShortText {
 
     // Empty, too, if it was too long.
     [[nodiscard]] bool is_empty() const { return size_ == 0; }
-    [[nodiscard]] std::size_t size() const { return size_; }
     // As PaddedText::write().
     char* write(char* at) const { return write_in_pieces(at, text_.data(), size_); }
 

@@ -70,6 +70,20 @@ TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
     EXPECT_TRUE(mapped.was_shortened());
 }
 
+// The first few thousand are put into memory in another way than the rest.
+TEST_F(MappedFileTest, CutsOfManyFilesAreTold) {
+    const auto path = file(kLarge + kPage);
+    std::vector<MappedFile> files;
+    for (std::size_t i = 0; i < 2500; ++i) files.push_back(open_mapped(path).value());
+    EXPECT_TRUE(std::ranges::all_of(files, is_as_it_was));
+    EXPECT_TRUE(std::ranges::none_of(files, &MappedFile::was_shortened));
+    std::filesystem::resize_file(path, kPage);
+    for (const MappedFile& mapped : files) {
+        EXPECT_FALSE(is_as_it_was(mapped));
+        EXPECT_TRUE(mapped.was_shortened());
+    }
+}
+
 TEST_F(MappedFileTest, FileThatIsCutAndGrowsAgainIsTold) {
     for (const std::size_t size : {kLarge + 3 * kPage - 1, kLarge + 3 * kPage, kLarge + 3 * kPage + 1}) {
         const auto path = file(size);

@@ -25,12 +25,17 @@ class LineRendererTest : public ::testing::Test {
         StreamIdentity* stream;
     };
 
-    LineRendererTest() {
-        trace_class_ = *ctf::parse_tsdl(
-            "typealias integer { size = 8; } := u8;"
-            "trace { major = 1; minor = 8; byte_order = le; };"
-            "stream { packet.context := struct { u8 cpu_id; }; };"
-            "event { name = e; fields := struct { u8 n; }; };");
+    LineRendererTest() { declare("cpu_id"); }
+
+    // The context of packets.
+    void declare(const std::string& name) {
+        name_ = name;
+        trace_class_ =
+            *ctf::parse_tsdl(fmt::format("typealias integer {{ size = 8; }} := u8;"
+                                         "trace {{ major = 1; minor = 8; byte_order = le; }};"
+                                         "stream {{ packet.context := struct {{ u8 {}; }}; }};"
+                                         "event {{ name = e; fields := struct {{ u8 n; }}; }};",
+                                         name));
     }
 
     void make_packets(std::size_t plans, std::size_t streams) {
@@ -43,7 +48,8 @@ class LineRendererTest : public ::testing::Test {
                 {{static_cast<char>(i % 100), static_cast<char>(i % 99)}, &plans_[i % plans], &streams_[i % streams]});
     }
 
-    std::string line_of(std::size_t number) {
+    std::string line_of(std::size_t number) { return line_of(renderer_, number); }
+    std::string line_of(LineRenderer& renderer, std::size_t number) {
         const Numbered& packet = packets_[number];
         TextBuffer buffer(-1);
         const PacketView view{number + 1,
@@ -52,11 +58,11 @@ class LineRendererTest : public ::testing::Test {
                               packet.stream,
                               std::as_bytes(std::span(packet.bytes)),
                               8 * packet.bytes.size()};
-        EXPECT_TRUE(renderer_.append(buffer, view, {.begin = 8, .payload = 8}, std::nullopt));
+        EXPECT_TRUE(renderer.append(buffer, view, {.begin = 8, .payload = 8}, std::nullopt));
         return std::string(buffer.text());
     }
-    static std::string expected(std::size_t number) {
-        return "e: { cpu_id = " + std::to_string(number % 100) + " }, { n = " + std::to_string(number % 99) + " }\n";
+    [[nodiscard]] std::string expected(std::size_t number) const {
+        return fmt::format("e: {{ {} = {} }}, {{ n = {} }}\n", name_, number % 100, number % 99);
     }
 
     // In order, and then the last ones again, which were there at both sides of the border.
@@ -67,6 +73,7 @@ class LineRendererTest : public ::testing::Test {
     }
 
     LineRenderer renderer_{TextOptions{}};
+    std::string name_;
     ctf::TraceClass trace_class_;
     std::vector<ctf::DecodePlan> plans_;
     std::vector<StreamIdentity> streams_;
@@ -81,6 +88,30 @@ TEST_F(LineRendererTest, MorePlansThanItKeeps) {
 TEST_F(LineRendererTest, MoreStreamsThanItKeeps) {
     make_packets(1, 65636);
     expect_all();
+}
+
+// Their texts are kept with the streams, and not with the packets.
+TEST_F(LineRendererTest, MoreStreamsWithLongContextsThanItKeeps) {
+    declare("cpu_id_of_the_ring_that_this_packet_and_its_events_come_from");
+    make_packets(1, 65636);
+    expect_all();
+}
+
+// Those of one digit are just short enough.
+TEST_F(LineRendererTest, ShortAndLongContextsOfPacketsThatAlternate) {
+    declare(std::string(ShortText::kMostSize - std::string_view("{  = 7 }").size(), 'c'));
+    make_packets(1, 1);
+    packets_.resize(1);
+    for (char i = 1; i < 20; ++i) packets_.push_back({{i, i}, packets_[0].plan, packets_[0].stream});
+    LineRenderer json{TextOptions{.format = LineFormat::kJson}};
+    for (const std::size_t step : {1U, 9U, 7U})
+        for (std::size_t i = 0; i < 3 * packets_.size(); ++i) {
+            const std::size_t number = i * step % packets_.size();
+            ASSERT_EQ(line_of(number), expected(number));
+            ASSERT_EQ(line_of(json, number),
+                      fmt::format("{{\"name\":\"e\",\"packet_context\":{{\"{}\":{}}},\"payload\":{{\"n\":{}}}}}\n",
+                                  name_, number, number));
+        }
 }
 
 // In a live session, another stream's packet may bring classes of events while this one's events are being told.
