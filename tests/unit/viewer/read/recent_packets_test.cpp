@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
+#include <string_view>
 
 namespace leat::viewer {
 namespace {
 
 TEST(RecentPackets, WhatIsKeptIsOfThatPacketAlone) {
-    RecentPackets<std::string> recent;
+    RecentPackets<std::string_view> recent;
     EXPECT_EQ(recent.of(1), "");
     recent.of(1) = "one";
     recent.of(2) = "two";
@@ -20,7 +20,7 @@ TEST(RecentPackets, WhatIsKeptIsOfThatPacketAlone) {
 }
 
 TEST(RecentPackets, MayForgetThemAll) {
-    RecentPackets<std::string> recent;
+    RecentPackets<std::string_view> recent;
     recent.of(7) = "seven";
     recent.forget();
     EXPECT_EQ(recent.of(7), "");
