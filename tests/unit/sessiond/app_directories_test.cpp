@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <limits>
 #include <utility>
 
+#include "support/descriptor_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
 
@@ -93,29 +93,12 @@ TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
     EXPECT_NE(news.found[0].id, news.gone[0]);
 }
 
-// While it lives, no descriptor can be had.
-class NoDescriptors {
-  public:
-    NoDescriptors() {
-        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-        const UniqueFd lowest(::open("/", O_RDONLY | O_CLOEXEC));
-        const rlimit limit{static_cast<rlim_t>(lowest.get()), before_.rlim_max};
-        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    }
-    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-    NoDescriptors(const NoDescriptors&) = delete;
-    NoDescriptors& operator=(const NoDescriptors&) = delete;
-
-  private:
-    rlimit before_{};
-};
-
 // It would be found once more, and what it has counted would be counted twice.
 TEST_F(AppDirectoriesTest, FileThatCannotBeOpenedNowHasNotGone) {
     make("leat-" + user_);
     ASSERT_EQ(directories_->sweep().found.size(), 1U);
     {
-        const NoDescriptors none;
+        const test::NoDescriptorLeft none;
         EXPECT_TRUE(directories_->sweep().gone.empty());
     }
     const auto news = directories_->sweep();

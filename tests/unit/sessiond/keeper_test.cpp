@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
 #include "ring/sanitizers.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
@@ -49,22 +49,6 @@ bool is_hung_up(int fd) {
     pollfd wanted{fd, POLLIN, 0};
     return ::poll(&wanted, 1, kPatienceMs) == 1 && (wanted.revents & POLLHUP) != 0;
 }
-
-// The soft limit, for a while.
-class LowerDescriptorLimit {
-  public:
-    explicit LowerDescriptorLimit(std::uint64_t limit) {
-        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-        const rlimit lower{.rlim_cur = limit, .rlim_max = before_.rlim_max};
-        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
-    }
-    ~LowerDescriptorLimit() { (void)::setrlimit(RLIMIT_NOFILE, &before_); }
-    LowerDescriptorLimit(const LowerDescriptorLimit&) = delete;
-    LowerDescriptorLimit& operator=(const LowerDescriptorLimit&) = delete;
-
-  private:
-    rlimit before_{};
-};
 
 // The keeper ends with its directory.
 class KeeperTest : public testing::Test {
@@ -170,7 +154,7 @@ TEST_F(KeeperTest, DaemonWithTooFewDescriptorsIsRefusedAndNothingIsLost) {
     const std::uint64_t open = open_descriptors();
     // Too few for all of them; then for all of them, and for little else.
     for (const std::uint64_t limit : {open + 50, open + 105}) {
-        const LowerDescriptorLimit low(limit);
+        const test::LowerDescriptorLimit low(limit);
         Keeper::Kept kept;
         const auto refused = Keeper::find(scratch_.path(), kept);
         ASSERT_FALSE(refused);

@@ -1,12 +1,12 @@
 #include "relay/store/session_directory.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "support/descriptor_limit.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat::relay {
@@ -62,27 +62,11 @@ TEST_F(SessionDirectoryTest, RotatedChunkGoesToTheArchivesWhenItsStreamsHaveLeft
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
 }
 
-// Sets a limit of open files that leaves none free while this object lives.
-class NoDescriptorLeft {
-  public:
-    NoDescriptorLeft() {
-        ::getrlimit(RLIMIT_NOFILE, &limit_);
-        const rlimit lower{static_cast<rlim_t>(UniqueFd(::dup(0)).get()), limit_.rlim_max};
-        ::setrlimit(RLIMIT_NOFILE, &lower);
-    }
-    ~NoDescriptorLeft() { ::setrlimit(RLIMIT_NOFILE, &limit_); }
-    NoDescriptorLeft(const NoDescriptorLeft&) = delete;
-    NoDescriptorLeft& operator=(const NoDescriptorLeft&) = delete;
-
-  private:
-    rlimit limit_{};
-};
-
 TEST_F(SessionDirectoryTest, ChunkThatCannotBeMovedNowIsMovedLater) {
     auto first = create(0);
     const std::string archived = close(*first, kMove).substr(std::string("host/session/").size());
     {
-        const NoDescriptorLeft none;
+        const test::NoDescriptorLeft none;
         directory.leave(*first);
         directory.settle();
     }
@@ -97,7 +81,7 @@ TEST_F(SessionDirectoryTest, ChunkThatCannotBeDeletedNowIsDeletedLater) {
     auto second = create(1);
     close(*first, kDelete);
     {
-        const NoDescriptorLeft none;
+        const test::NoDescriptorLeft none;
         directory.leave(*first);
     }
     EXPECT_TRUE(exists("ust/uid/of-0"));
