@@ -23,8 +23,6 @@ constexpr std::uint64_t kTouchedAtLeast = 256U << 10;
 constexpr std::uint64_t kTouchedAtMost = 1U << 20;
 // Places in a ring where events were discarded: more of them become one.
 constexpr std::size_t kMaxDiscardsAhead = 64;
-// For all CPUs, before it is known which of them will run traced programs.
-constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
 
 // Of a limited size: kept for each stream.
 constexpr std::uint64_t kToBeginAndEnd = 2 * ctf::kPacketHeaderSize;
@@ -51,6 +49,7 @@ void Consumer::add_cpu_rings(std::uint32_t channel) {
                                      .timestamp = created,
                                      .told = created,
                                      .last_record = created});
+        stream.reader.touch_ahead(parameters_.touched_at_first);
         if (!stream.is_quarantined) arm(stream);
     }
 }

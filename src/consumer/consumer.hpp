@@ -60,6 +60,9 @@ class Consumer {
         std::size_t max_packet_size = Output::kAnySize;
     };
 
+    // Bytes of a ring that exist before its first writer comes: little, as nobody knows where that will be.
+    static constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
+
     struct Parameters {
         ctf::Uuid trace_uuid{};
         // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
@@ -80,6 +83,8 @@ class Consumer {
         Progress* progress = nullptr;
         // Of the session; null: there is none. Outlives the consumer.
         SizeLimit* limit = nullptr;
+        // As kTouchedAtFirst, for each ring of a CPU.
+        std::uint64_t touched_at_first = kTouchedAtFirst;
     };
 
     // So many packets of one stream may wait to be stored. Then nothing is cut: the bytes gather for a larger packet.

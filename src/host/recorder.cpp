@@ -18,6 +18,15 @@ using namespace std::chrono_literals;
 constexpr auto kSwitchOffAgain = 200ms;
 constexpr int kSwitchOffs = 5;
 
+// The program that it is about to start finds the beginning of its rings there: of how much memory, is limited.
+std::uint64_t touched_at_first(const session::Trace& trace) {
+    constexpr std::uint64_t kOfRing = 1U << 20;
+    constexpr std::uint64_t kOfAll = 8U << 20;
+    std::uint64_t rings = 0;
+    for (const auto& channel : trace.channels()) rings += channel->rings().geometry().cpu_rings;
+    return std::clamp(kOfAll / std::max<std::uint64_t>(rings, 1), consumer::Consumer::kTouchedAtFirst, kOfRing);
+}
+
 }  // namespace
 
 Recorder::Recorder(session::Session::Parameters parameters, const Destination& destination,
@@ -58,6 +67,7 @@ Result<std::unique_ptr<Recorder>> Recorder::create(session::Session::Parameters 
     if (destination.has_directory() || trace->is_for_snapshots()) LEAT_TRY(prepare(destination));
     LEAT_TRY(recorder->complete(*trace, destination));
     Recording::Parameters of_recording = recording_parameters(destination);
+    of_recording.touched_at_first = touched_at_first(*trace);
     if (recorder->progress_) of_recording.progress = &*recorder->progress_;
     if (trace->is_for_snapshots()) {
         auto recording = LEAT_TRY(Recording::create_for_snapshots(*trace, of_recording));

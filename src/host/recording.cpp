@@ -167,7 +167,8 @@ Recording::Recording(session::Trace& trace, std::unique_ptr<consumer::Output> ou
                  .max_packet_size = output_->max_packet_size(),
                  .before_cut = [this] { return write_metadata(); },
                  .progress = parameters.progress,
-                 .limit = parameters.limit}) {}
+                 .limit = parameters.limit,
+                 .touched_at_first = parameters.touched_at_first}) {}
 
 Result<void> Recording::begin() {
     Journal* const kept = trace_.metadata();

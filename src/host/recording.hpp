@@ -58,6 +58,8 @@ class Recording {
         std::function<void()> before_wish{};
         // An output that takes nothing for so long is stuck.
         Clock::duration patience = consumer::Output::kPatience;
+        // As consumer::Consumer::Parameters::touched_at_first.
+        std::uint64_t touched_at_first = consumer::Consumer::kTouchedAtFirst;
     };
 
     // Afterwards the output has the first metadata. If it fails, it removes what the output has made. The trace

@@ -67,6 +67,14 @@ bool map_ring_of_cpu(const Channel& channel) {
     return is_mapped;
 }
 
+// The writer met `limit`, and goes on into pages that this process may not have mapped. By now it may run on another
+// CPU.
+RingHeader& ring_that_goes_on(const Channel& channel) {
+    const uint32_t cpu = own_cpu(channel);
+    if (cpu < channel.map.cpu_ring_count) touch_ahead(channel, cpu, kTouchedAtLimit);
+    return counting_ring(channel);
+}
+
 // Whether a record fits below `end`; its header may take any form.
 bool has_room(const RingHeader& ring, uint64_t record_size, uint64_t end) {
     const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
@@ -149,7 +157,7 @@ bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint32_
             if (outcome != WriteOutcome::kNoRing || !map_ring_of_cpu(channel)) return outcome;
         }
     };
-    const auto ring = [&]() -> RingHeader& { return counting_ring(channel); };
+    const auto ring = [&]() -> RingHeader& { return ring_that_goes_on(channel); };
     RoomWait wait(channel);
     return write_in_turns(record, now, wait, write, ring);
 }

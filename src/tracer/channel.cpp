@@ -308,7 +308,36 @@ ring::RingHeader* map_ring(const Channel& channel, uint32_t index) {
         munmap(mapped, ring::map_stride(channel.map.size()));
         return nullptr;
     }
-    return publish_ring(channel, index, mapped);
+    ring::RingHeader* const published = publish_ring(channel, index, mapped);
+    if (index < channel.map.cpu_ring_count) touch_ahead(channel, index, kTouchedAtMapping);
+    return published;
+}
+
+// It reads, which disturbs no writer. Threads that do this at once read a page twice, or leave one to its writer.
+//
+//     at              head      end                        at + bytes
+//      | 64 KiB        |         | read one page of each 64 KiB |
+//
+// What the header says is not to be trusted: a position is never more than a place in the ring.
+void touch_ahead(const Channel& channel, uint32_t cpu, uint64_t bytes) {
+    // V, as in map_ring().
+    const ring::RingHeader* const ring = __atomic_load_n(&channel.mapped[cpu], __ATOMIC_ACQUIRE);
+    if (ring == nullptr || channel.is_populated) return;
+    TouchedAhead& touched = channel.touched[cpu];
+    const bool is_begun = __atomic_load_n(&touched.process, __ATOMIC_RELAXED) == process_number();
+    uint64_t left = is_begun ? __atomic_load_n(&touched.left, __ATOMIC_RELAXED) : channel.map.size();
+    if (left == 0) return;
+    const uint64_t at = __atomic_load_n(&ring->head, __ATOMIC_RELAXED) & ~(kMappedAtOnce - 1);
+    uint64_t end = is_begun ? __atomic_load_n(&touched.end, __ATOMIC_RELAXED) : at;
+    if (static_cast<int64_t>(end - at) < 0) end = at;  // other processes have written there, too
+    const char* const records = reinterpret_cast<const char*>(ring) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
+    for (; left != 0 && static_cast<int64_t>(end - at) < static_cast<int64_t>(bytes); end += kMappedAtOnce) {
+        (void)__atomic_load_n(records + (end & channel.map.mask), __ATOMIC_RELAXED);
+        left -= left < kMappedAtOnce ? left : kMappedAtOnce;
+    }
+    __atomic_store_n(&touched.end, end, __ATOMIC_RELAXED);
+    __atomic_store_n(&touched.left, left, __ATOMIC_RELAXED);
+    __atomic_store_n(&touched.process, process_number(), __ATOMIC_RELAXED);
 }
 
 namespace {
@@ -370,17 +399,21 @@ Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, in
     const uint32_t ring_count = attached.map.cpu_ring_count + attached.map.thread_ring_count;
     attached.first_in_file = attached.has_rseq ? 0 : attached.map.cpu_ring_count;
     Mapping file(map_file(ring_set_fd, attached), size_in_file(attached));
-    Mapping mapped(map_memory(ring_count * sizeof(ring::RingHeader*)), ring_count * sizeof(ring::RingHeader*));
-    if (file.get() == nullptr || mapped.get() == nullptr) return nullptr;
+    const uint64_t tables_size =
+        attached.map.cpu_ring_count * sizeof(TouchedAhead) + ring_count * sizeof(ring::RingHeader*);
+    Mapping tables(map_memory(tables_size), tables_size);
+    if (file.get() == nullptr || tables.get() == nullptr) return nullptr;
     attached.file = static_cast<char*>(file.get());
-    attached.mapped = static_cast<ring::RingHeader**>(mapped.get());
+    attached.touched = static_cast<TouchedAhead*>(tables.get());
+    void* const behind_touched = attached.touched + attached.map.cpu_ring_count;
+    attached.mapped = static_cast<ring::RingHeader**>(behind_touched);
     attached.map.rings = attached.mapped;
     if (!prepare_rings(ring_set_fd, attached)) return nullptr;
     set.keep();
     clock.keep();
     page.keep();
     file.keep();
-    mapped.keep();
+    tables.keep();
 
     if (!attached.has_rseq) release_rings_of_ending_threads();
     publish(attached);

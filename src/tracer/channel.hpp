@@ -8,7 +8,14 @@
 
 namespace leat::tracer {
 
-// Does not change once others can see it, but for what a test sets, and for `mapped`.
+// Which pages of a CPU's ring this process has read ahead of the ring's head: touch_ahead().
+struct TouchedAhead {
+    uint64_t end;      // all below this position, as far back as it began
+    uint64_t left;     // bytes of the ring that it has not come to yet
+    uint32_t process;  // process_number(): pages that a parent has mapped, its child has not
+};
+
+// Does not change once others can see it, but for what a test sets, and for `mapped` and `touched`.
 //
 // The rings that this process may write to are mapped once as they lie in the file: all of them, or without rseq those
 // of threads. A ring is mapped as writers need it (ring_format.hpp) when a thread of this process first has an event on
@@ -19,6 +26,7 @@ struct Channel {
     char* file;  // of the header page of ring `first_in_file`, in the file
     uint32_t first_in_file;
     ring::RingHeader** mapped;  // RingMap::rings
+    TouchedAhead* touched;      // for each ring of a CPU
     uint32_t number;            // as in wire::Action
     uint32_t contexts;          // wire::kContext... bits
     uint32_t context_size;      // bytes of them in a record, at most
@@ -46,6 +54,17 @@ inline ring::RingHeader& first_header(const Channel& channel) {
 // Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it. Any
 // thread; async-signal-safe; changes errno.
 ring::RingHeader* map_ring(const Channel& channel, uint32_t index);
+
+// Where a process stores into a page for the first time, the kernel maps that one page. Where it reads, the kernel also
+// maps the pages around it that exist: 16 at once, and so that it can store there.
+inline constexpr uint64_t kMappedAtOnce = 64U << 10;
+// As far ahead reads whoever maps a ring; and whoever meets its limit.
+inline constexpr uint64_t kTouchedAtMapping = kMappedAtOnce;
+inline constexpr uint64_t kTouchedAtLimit = 512U << 10;
+
+// Lets the kernel map the pages of a CPU's ring from its head on, for so many bytes, unless this process has done that.
+// Any thread; async-signal-safe; calls nothing.
+void touch_ahead(const Channel& channel, uint32_t cpu, uint64_t bytes);
 
 // A process keeps the rings of so many channels. One more takes the place of the oldest one, which is no longer written
 // to.

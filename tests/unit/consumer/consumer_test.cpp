@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -833,6 +834,28 @@ TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
     }
     ::kill(flipping, SIGKILL);
     ::waitpid(flipping, nullptr, 0);
+}
+
+// There may be hundreds of rings of threads, and a program that is to come uses those of CPUs.
+TEST(ConsumerRings, BeginningsOfCpuRingsAloneAreThereBeforeTheirWriters) {
+    constexpr std::uint64_t kRingSize = 1U << 20;
+    constexpr std::uint64_t kTouched = 256U << 10;
+    const TestRings rings(kRingSize, 2);
+    const auto allocated = [&rings] {
+        struct stat status {};
+        EXPECT_EQ(::fstat(rings.set().fd(), &status), 0);
+        return static_cast<std::uint64_t>(status.st_blocks) * 512;
+    };
+    const std::uint64_t before = allocated();
+    const ctf::RecordWalker walker = walker_of_one_byte_events();
+    const std::array<Consumer::Source, 1> sources = {
+        {{.rings = &rings.set(), .walker = &walker, .stream_class_id = 0, .thread_stream_class_id = 1}}};
+    KeepingOutput output;
+    Consumer consumer(sources, output, {.touched_at_first = kTouched});
+    const std::uint64_t of_cpus = allocated();
+    EXPECT_EQ(of_cpus, before + 2 * kTouched);
+    ASSERT_TRUE(consumer.drain());
+    EXPECT_EQ(allocated(), of_cpus + 4 * Consumer::kTouchedAtFirst);
 }
 
 }  // namespace
