@@ -1,7 +1,6 @@
 #include "relay/store/session_directory.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
