@@ -35,6 +35,10 @@ if(LEAT_SANITIZE)
     add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)
   endif()
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Several times as fast as the other linker, with sanitized programs above all.
+  add_link_options(-fuse-ld=lld)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)
   # These compilers have coroutines, but do not tell libstdc++ and Asio.
   add_compile_definitions(__cpp_impl_coroutine=201902L)

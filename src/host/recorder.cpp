@@ -18,10 +18,10 @@ using namespace std::chrono_literals;
 constexpr auto kSwitchOffAgain = 200ms;
 constexpr int kSwitchOffs = 5;
 
-// The program that it is about to start finds the beginning of its rings there: of how much memory, is limited.
+// The program that is about to be started finds the beginning of its rings there.
 std::uint64_t touched_at_first(const session::Trace& trace) {
     constexpr std::uint64_t kOfRing = 1U << 20;
-    constexpr std::uint64_t kOfAll = 8U << 20;
+    constexpr std::uint64_t kOfAll = 8U << 20;  // of very many, each gets what it always gets
     std::uint64_t rings = 0;
     for (const auto& channel : trace.channels()) rings += channel->rings().geometry().cpu_rings;
     return std::clamp(kOfAll / std::max<std::uint64_t>(rings, 1), consumer::Consumer::kTouchedAtFirst, kOfRing);

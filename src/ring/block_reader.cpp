@@ -124,6 +124,7 @@ void BlockReader::touch() const {
     const auto* const records =
         reinterpret_cast<const volatile char*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
     for (std::uint64_t at = 0; at < size_; at += kPageSize) (void)records[at];
+    std::atomic_ref(header_->touched).store(size_, std::memory_order_relaxed);
 }
 
 }  // namespace leat::ring

@@ -121,6 +121,9 @@ struct RingHeader {
     // Writers go on while they stay below: tail + size, or less, to be woken when the records get there. A writer that
     // meets it restores tail + size and rings the doorbell.
     uint64_t limit;
+    // Pages of records below this position exist; all, if it is the size of the ring. Writers that read them before
+    // they write there have them mapped many at a time.
+    uint64_t touched;
 
     // Thread-owned rings: the PID namespace (high half) and thread ID of the owner; 0 is nobody.
     alignas(64) uint64_t owner;
@@ -136,7 +139,8 @@ static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_
 static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, next_head) == 80);
 static_assert(offsetof(RingHeader, next_records) == 88, "one 16-byte store with next_head");
 static_assert(offsetof(RingHeader, tail) == 128);
-static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
+static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, touched) == 144);
+static_assert(offsetof(RingHeader, owner) == 192);
 static_assert(offsetof(RingHeader, gave_up_at) == 200);
 static_assert(offsetof(RingHeader, blocks) == 1024 && sizeof(RingHeader) == 3072 && sizeof(RingHeader) <= kPageSize);
 

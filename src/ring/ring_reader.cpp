@@ -48,7 +48,9 @@ void RingReader::touch_ahead(std::uint64_t bytes) {
     const std::uint64_t end = std::min(head_ + std::min(bytes, size_), size_);
     const auto* const records =
         reinterpret_cast<const volatile char*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
+    if (touched_ >= end) return;
     for (; touched_ < end; touched_ += kPageSize) (void)records[touched_];
+    std::atomic_ref(header_->touched).store(touched_, std::memory_order_relaxed);
 }
 
 std::uint64_t RingReader::wake_to_touch() const {

@@ -63,6 +63,7 @@ bool map_ring_of_cpu(const Channel& channel) {
     const int saved_errno = errno;
     const uint32_t cpu = own_cpu(channel);
     const bool is_mapped = cpu < channel.map.cpu_ring_count && map_ring(channel, cpu) != nullptr;
+    if (is_mapped) touch_ahead(channel, cpu);
     errno = saved_errno;
     return is_mapped;
 }
@@ -71,8 +72,15 @@ bool map_ring_of_cpu(const Channel& channel) {
 // CPU.
 RingHeader& ring_that_goes_on(const Channel& channel) {
     const uint32_t cpu = own_cpu(channel);
-    if (cpu < channel.map.cpu_ring_count) touch_ahead(channel, cpu, kTouchedAtLimit);
+    if (cpu < channel.map.cpu_ring_count) touch_ahead(channel, cpu);
     return counting_ring(channel);
+}
+
+// This process comes to the ring of its CPU for the first time: it was mapped when the channel was attached, or a
+// parent has mapped it, whose pages its child has not.
+void touch_first_pages(const Channel& channel) {
+    const uint32_t cpu = own_cpu(channel);
+    if (cpu < channel.map.cpu_ring_count && !has_touched(channel, cpu)) touch_ahead(channel, cpu);
 }
 
 // Whether a record fits below `end`; its header may take any form.
@@ -157,6 +165,7 @@ bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint32_
             if (outcome != WriteOutcome::kNoRing || !map_ring_of_cpu(channel)) return outcome;
         }
     };
+    touch_first_pages(channel);
     const auto ring = [&]() -> RingHeader& { return ring_that_goes_on(channel); };
     RoomWait wait(channel);
     return write_in_turns(record, now, wait, write, ring);

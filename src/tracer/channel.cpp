@@ -308,36 +308,7 @@ ring::RingHeader* map_ring(const Channel& channel, uint32_t index) {
         munmap(mapped, ring::map_stride(channel.map.size()));
         return nullptr;
     }
-    ring::RingHeader* const published = publish_ring(channel, index, mapped);
-    if (index < channel.map.cpu_ring_count) touch_ahead(channel, index, kTouchedAtMapping);
-    return published;
-}
-
-// It reads, which disturbs no writer. Threads that do this at once read a page twice, or leave one to its writer.
-//
-//     at              head      end                        at + bytes
-//      | 64 KiB        |         | read one page of each 64 KiB |
-//
-// What the header says is not to be trusted: a position is never more than a place in the ring.
-void touch_ahead(const Channel& channel, uint32_t cpu, uint64_t bytes) {
-    // V, as in map_ring().
-    const ring::RingHeader* const ring = __atomic_load_n(&channel.mapped[cpu], __ATOMIC_ACQUIRE);
-    if (ring == nullptr || channel.is_populated) return;
-    TouchedAhead& touched = channel.touched[cpu];
-    const bool is_begun = __atomic_load_n(&touched.process, __ATOMIC_RELAXED) == process_number();
-    uint64_t left = is_begun ? __atomic_load_n(&touched.left, __ATOMIC_RELAXED) : channel.map.size();
-    if (left == 0) return;
-    const uint64_t at = __atomic_load_n(&ring->head, __ATOMIC_RELAXED) & ~(kMappedAtOnce - 1);
-    uint64_t end = is_begun ? __atomic_load_n(&touched.end, __ATOMIC_RELAXED) : at;
-    if (static_cast<int64_t>(end - at) < 0) end = at;  // other processes have written there, too
-    const char* const records = reinterpret_cast<const char*>(ring) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
-    for (; left != 0 && static_cast<int64_t>(end - at) < static_cast<int64_t>(bytes); end += kMappedAtOnce) {
-        (void)__atomic_load_n(records + (end & channel.map.mask), __ATOMIC_RELAXED);
-        left -= left < kMappedAtOnce ? left : kMappedAtOnce;
-    }
-    __atomic_store_n(&touched.end, end, __ATOMIC_RELAXED);
-    __atomic_store_n(&touched.left, left, __ATOMIC_RELAXED);
-    __atomic_store_n(&touched.process, process_number(), __ATOMIC_RELAXED);
+    return publish_ring(channel, index, mapped);
 }
 
 namespace {

@@ -4,16 +4,10 @@
 #include <stdint.h>
 
 #include "ring/rseq_writer.hpp"
+#include "tracer/touch_ahead.hpp"
 #include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
-
-// Which pages of a CPU's ring this process has read ahead of the ring's head: touch_ahead().
-struct TouchedAhead {
-    uint64_t end;      // all below this position, as far back as it began
-    uint64_t left;     // bytes of the ring that it has not come to yet
-    uint32_t process;  // process_number(): pages that a parent has mapped, its child has not
-};
 
 // Does not change once others can see it, but for what a test sets, and for `mapped` and `touched`.
 //
@@ -54,17 +48,6 @@ inline ring::RingHeader& first_header(const Channel& channel) {
 // Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it. Any
 // thread; async-signal-safe; changes errno.
 ring::RingHeader* map_ring(const Channel& channel, uint32_t index);
-
-// Where a process stores into a page for the first time, the kernel maps that one page. Where it reads, the kernel also
-// maps the pages around it that exist: 16 at once, and so that it can store there.
-inline constexpr uint64_t kMappedAtOnce = 64U << 10;
-// As far ahead reads whoever maps a ring; and whoever meets its limit.
-inline constexpr uint64_t kTouchedAtMapping = kMappedAtOnce;
-inline constexpr uint64_t kTouchedAtLimit = 512U << 10;
-
-// Lets the kernel map the pages of a CPU's ring from its head on, for so many bytes, unless this process has done that.
-// Any thread; async-signal-safe; calls nothing.
-void touch_ahead(const Channel& channel, uint32_t cpu, uint64_t bytes);
 
 // A process keeps the rings of so many channels. One more takes the place of the oldest one, which is no longer written
 // to.

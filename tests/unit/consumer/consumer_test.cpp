@@ -14,8 +14,10 @@
 #include <map>
 #include <utility>
 
+#include "base/memory_place.hpp"
 #include "ctf/record/record_header.hpp"
 #include "support/patience.hpp"
+#include "support/skip.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {
@@ -838,6 +840,7 @@ TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
 
 // There may be hundreds of rings of threads, and a program that is to come uses those of CPUs.
 TEST(ConsumerRings, BeginningsOfCpuRingsAloneAreThereBeforeTheirWriters) {
+    LEAT_NEEDS(!is_memory_limited(), "unlimited-memory");
     constexpr std::uint64_t kRingSize = 1U << 20;
     constexpr std::uint64_t kTouched = 256U << 10;
     const TestRings rings(kRingSize, 2);

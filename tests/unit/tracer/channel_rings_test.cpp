@@ -1,5 +1,4 @@
 // The rings of CPUs: each is mapped by the first event there.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -8,7 +7,6 @@
 
 #include <array>
 #include <barrier>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -63,119 +61,6 @@ TEST_F(CpuRings, ThreadsThatComeTogetherUseOneMapping) {
         ASSERT_EQ(mapped[0], mapped[1]);
         ASSERT_EQ(mapped[0]->limit, AttachedTracer::kRingSize);
     }
-}
-
-// Whether this process can store into the page without a fault.
-bool is_mapped(const void* page) {
-    const int fd = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    std::uint64_t entry = 0;
-    const auto number = reinterpret_cast<std::uintptr_t>(page) / ring::kPageSize;  // NOLINT(*-reinterpret-cast)
-    EXPECT_EQ(::pread(fd, &entry, sizeof entry, static_cast<off_t>(number * sizeof entry)), sizeof entry);
-    ::close(fd);
-    return (entry >> 63) != 0;
-}
-
-// The ring of a CPU, large enough to be read ahead, and the tracepoint's channel.
-class RingsAhead : public CpuRings {
-  protected:
-    static constexpr std::uint64_t kSize = 1U << 20;
-
-    void SetUp() override {
-        CpuRings::SetUp();
-        if (IsSkipped()) return;
-        auto message = AttachedTracer::channel_message(AttachedTracer::next_number());
-        message.ring_size = kSize;
-        channel_ = attach_channel(message, set_.fd(), clock_.fd());
-        ASSERT_NE(channel_, nullptr);
-        tracer_.emplace();
-        tracer_->switch_to({{.event_id = 1, .channel = channel_->number}});
-        OnOneCpu::move_to(cpu_);
-    }
-
-    // Emits an event that meets the ring's limit.
-    void emit_at_limit() {
-        header().limit = header().head;
-        tracer_->emit();
-    }
-    [[nodiscard]] ring::RingHeader& header() const { return set_.ring(cpu_); }
-    // Where a writer stores what is at this position.
-    [[nodiscard]] const char* at(std::uint64_t position) const {
-        return reinterpret_cast<const char*>(channel_->mapped[cpu_]) + ring::kPageSize + position;  // NOLINT
-    }
-    // How many of the pieces that the kernel maps at once have been read.
-    [[nodiscard]] std::uint64_t pieces() const {
-        std::uint64_t count = 0;
-        for (std::uint64_t position = 0; position < kSize; position += kMappedAtOnce) count += is_mapped(at(position));
-        return count;
-    }
-
-    std::optional<AttachedTracer> tracer_;  // which stays on one CPU
-    ring::SharedClock clock_ = *ring::SharedClock::create();
-    ring::RingSet set_ = *ring::RingSet::create({.ring_size = kSize,
-                                                 .cpu_rings = AttachedTracer::geometry().cpu_rings,
-                                                 .thread_rings = AttachedTracer::geometry().thread_rings},
-                                                ring::clock_now(clock_.page()));
-    Channel* channel_ = nullptr;
-};
-
-TEST_F(RingsAhead, PagesAheadOfTheFirstEventAreRead) {
-    header().head = 5 * kMappedAtOnce + 8;
-    tracer_->emit();
-    EXPECT_TRUE(is_mapped(at(5 * kMappedAtOnce)));
-    EXPECT_EQ(pieces(), 1U);
-    header().limit = kSize;
-    tracer_->emit();
-    EXPECT_EQ(pieces(), 1U);
-    emit_at_limit();
-    for (std::uint64_t piece = 5; piece < 13; ++piece) EXPECT_TRUE(is_mapped(at(piece * kMappedAtOnce))) << piece;
-    EXPECT_EQ(pieces(), 8U);
-}
-
-// Records lie twice in a process's memory, so that none is split; writers begin them in the first half.
-TEST_F(RingsAhead, PagesBehindTheWrapAreReadWhereWritersUseThem) {
-    header().head = header().tail = 2 * kSize - kMappedAtOnce + 8;
-    tracer_->emit();
-    emit_at_limit();
-    EXPECT_TRUE(is_mapped(at(kSize - kMappedAtOnce)));
-    for (std::uint64_t piece = 0; piece < 7; ++piece) EXPECT_TRUE(is_mapped(at(piece * kMappedAtOnce))) << piece;
-    EXPECT_EQ(pieces(), 8U);
-}
-
-TEST_F(RingsAhead, EachPageIsReadOnce) {
-    for (std::uint64_t turn = 0; turn < 10; ++turn) {
-        header().head = header().tail = turn * kTouchedAtLimit + 8;
-        emit_at_limit();
-    }
-    EXPECT_EQ(pieces(), kSize / kMappedAtOnce);
-    EXPECT_EQ(channel_->touched[cpu_].left, 0U);
-    EXPECT_EQ(channel_->touched[cpu_].end, kSize);
-}
-
-// What other processes have written lies behind the head; and the head may have gone back.
-TEST_F(RingsAhead, WhateverTheHeaderSaysItStaysInTheRing) {
-    tracer_->emit();
-    const std::uint64_t most = UINT64_MAX;
-    for (const std::uint64_t head : {most, most / 2, most / 2 + 1, most - kSize, std::uint64_t{0}, kSize * 1000 + 1}) {
-        header().head = head;
-        touch_ahead(*channel_, cpu_, kTouchedAtLimit);
-        EXPECT_LE(channel_->touched[cpu_].left, kSize - kMappedAtOnce);
-    }
-}
-
-// A child has its parent's mapping, but none of its pages.
-TEST_F(RingsAhead, ChildReadsAheadForItself) {
-    emit_at_limit();
-    emit_at_limit();
-    ASSERT_EQ(pieces(), 8U);
-    const pid_t child = ::fork();
-    if (child == 0) {
-        const bool had_none = pieces() == 0;
-        emit_at_limit();
-        ::_exit(had_none && pieces() == 8 ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
 }
 
 // The memory of rings may have an end (vm.overcommit_memory), and a store into what is not there yet would be SIGBUS.
