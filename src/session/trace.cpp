@@ -58,11 +58,12 @@ std::uint32_t next_channel_number(wire::Lane lane) {
     return number;
 }
 
-// A program may call itself what no file may be called.
+// A program may call itself what no file may be called, or what relays refuse because it would be hidden.
 std::string Trace::usual_path(const Parameters& parameters) {
     if (parameters.key.pid == 0) return fmt::format("ust/uid/{}/{}-bit", parameters.key.uid, parameters.key.bitness);
     std::string name = to_utf8(parameters.program);  // as what is kept of the trace says
     std::replace(name.begin(), name.end(), '/', '_');
+    if (name.starts_with('.')) name.front() = '_';
     return fmt::format("{}/{}-{}-{}", kDirectoryOfProcesses, name, parameters.key.pid,
                        local_time_text("%Y%m%d-%H%M%S"));
 }

@@ -94,14 +94,17 @@ TracedFile* Applications::find(const FileId& id) {
     return found == files_.end() ? nullptr : &found->second;
 }
 
-// What is off already costs nothing to switch off.
+// What is off already costs nothing to switch off. Where one list of actions cannot be written (it may need a page, and
+// there is no memory), other tracepoints still do as they are told: above all those that are to be off.
 Result<void> Applications::carry_out(TracedFile& file, session::Orders orders) {
+    Result<void> all;
     for (std::uint32_t i = 0; i < orders.actions.size(); ++i) {
         if (!orders.actions[i].empty() && orders.actions[i] == file.orders[i]) continue;
-        LEAT_TRY(file.control.switch_to(i, orders.actions[i]));
-        file.orders[i] = std::move(orders.actions[i]);
+        auto switched = file.control.switch_to(i, orders.actions[i]);
+        if (switched) file.orders[i] = std::move(orders.actions[i]);
+        if (!switched && all) all = std::move(switched);
     }
-    return {};
+    return all;
 }
 
 std::uint64_t Applications::take_not_attached(TracedFile& file) {

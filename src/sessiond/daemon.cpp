@@ -207,6 +207,7 @@ void Daemon::handle_signal(int signals) {
         return;
     }
     restarts_by_.reset();
+    control_->close_door(false);  // who calls now is told that it ends
     is_ending_ = true;
     commands_->destroy_all([this] { is_over_ = true; });
 }

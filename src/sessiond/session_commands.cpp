@@ -273,7 +273,7 @@ std::optional<Commands::Answer> Commands::stop(Call& call) {
     if (auto wrong = call.members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
     if (!session) return tl::unexpected(std::move(session).error());
     const bool is_active = (*session)->session.is_active();
-    Tracing::deactivate(**session);
+    tracing_.stop_recording(**session);
     // Also if it was stopped: the daemon before may have been killed in the middle of that.
     (void)tracing_.order_all_at_once();
     const std::string name = (*session)->session.name();
@@ -317,8 +317,9 @@ std::optional<Commands::Answer> Commands::rotate(Call& call) {
             rotated->is_rotating = false;
             rotated->is_rotated = trouble.empty();  // else it is to be tried again
         }
-        if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
+        // A chunk may have begun all the same.
         replay_sticky_values(name);
+        if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
         json answer = answer_ok();
         answer["session"] = name;
         answer["chunk"] = path;
@@ -338,8 +339,9 @@ std::optional<Commands::Answer> Commands::clear(Call& call) {
         channels.push_back({.name = channel.name, .limits = channel.files});
     (*session)->thread->clear(
         std::move(channels), [this, name = (*session)->session.name(), reply = call.reply](const std::string& trouble) {
-            if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
+            // Much may be cleared all the same.
             replay_sticky_values(name);
+            if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
             json answer = answer_ok();
             answer["session"] = name;
             reply(std::move(answer));
@@ -359,7 +361,7 @@ void Commands::finish(DaemonSession& session, Reply reply) {
     // A program may just have crashed.
     tracing_.look();
     session.is_ending = true;
-    Tracing::deactivate(session);
+    tracing_.stop_recording(session);
     (void)tracing_.order_all_at_once();
     const std::string name = session.session.name();
     session.thread->finish([this, name, reply = std::move(reply)](const std::string& trouble) {

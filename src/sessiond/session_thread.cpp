@@ -132,7 +132,7 @@ void SessionThread::run() {
         const host::Engine::Clock::duration longest = is_busy ? kRetry : std::chrono::hours(1);
         engine_->turn(own, std::min(longest, flight_recorder_.until_due()));
         if (own[0].revents != 0) inbox_.run_all();
-        open_all();
+        open_due();
         end_opened();
         publish();
         tell_if_full();
@@ -275,6 +275,13 @@ void SessionThread::open_all() {
         if (recorded.recording == nullptr) open(recorded);
 }
 
+// Other traces' events make many turns.
+void SessionThread::open_due() {
+    const auto now = host::Engine::Clock::now();
+    for (Recorded& recorded : recorded_)
+        if (recorded.recording == nullptr && recorded.next_try <= now) open(recorded);
+}
+
 Result<std::unique_ptr<host::Recording>> SessionThread::begin(const Recorded& recorded) {
     if (are_descriptors_scarce(kDescriptorsOfOutput)) return refused("too many open files");
     host::Recording::Parameters parameters = host::recording_parameters(parameters_.destination);
@@ -294,6 +301,7 @@ Result<std::unique_ptr<host::Recording>> SessionThread::begin_for_snapshots(cons
 }
 
 void SessionThread::open(Recorded& recorded) {
+    recorded.next_try = host::Engine::Clock::now() + kRetry;
     if (!trouble_) {
         recorded.trouble = trouble_.error().message;
         return;

@@ -130,7 +130,8 @@ class SessionThread {
         std::size_t warnings_told = 0;
         std::string trouble{};
         bool is_obstructed = false;  // something is where its files are to be
-        Done when_ended{};           // set: it is to end
+        host::Engine::Clock::time_point next_try{};
+        Done when_ended{};  // set: it is to end
     };
     // Why something is not stored, the first of several reasons, and how many events of all that is.
     struct EndTrouble {
@@ -177,6 +178,7 @@ class SessionThread {
     void note_snapshot_met();
     [[nodiscard]] Result<void> become_owner() const;
     void open_all();
+    void open_due();
     void open(Recorded& recorded);
     Result<std::unique_ptr<host::Recording>> begin(const Recorded& recorded);
     Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded);

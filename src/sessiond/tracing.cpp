@@ -39,8 +39,8 @@ constexpr char kChunks[] = "chunks";
 // Of one change.
 constexpr std::size_t kMaxWarnings = 100;
 
-// What a trace has open: its memory, which the keeper has, too, and its files but for those of streams.
-constexpr std::size_t kDescriptorsOfTrace = 12;
+// What a trace has open, but for the rings of each channel and the files of streams.
+constexpr std::size_t kDescriptorsOfTrace = 11;
 
 // What the tracepoints of a program with sticky events are to do now, and did not do before, by number.
 std::map<std::uint32_t, std::vector<wire::Action>> added_orders(const TracedFile& file,
@@ -141,13 +141,16 @@ void Tracing::handle(AppDirectories::News news) {
         files.push_back(*file);
     }
     (void)order(files);
+    // Before a crash is noted: that has sticky values recorded again, also in these.
+    start_new_traces();
     bool has_noted = false;
     for (const FileId& id : news.gone) {
         TracedFile* const file = applications_.find(id);
         if (file == nullptr) applications_.remove(id);
         if (file == nullptr || goes_on(id, *file)) continue;
         if (has_crashed(*file)) has_noted |= note_crash(*file);
-        has_noted |= count_not_attached(*file);
+        // Also what was counted before, when nothing had to be kept: the file goes.
+        has_noted |= count_not_attached(*file) || file->not_attached != 0;
         // As long as the file is there, who comes after us must know what of it was counted.
         counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
         applications_.remove(id);
@@ -155,7 +158,6 @@ void Tracing::handle(AppDirectories::News news) {
     if (has_noted) keep();
     directories_->remove_dead();
     for (const FileId& id : news.gone) counted_before_.erase(id);
-    start_new_traces();
     // Before the first look, processes may have ended that the daemon before us had traced. But those that could not be
     // looked at may live.
     has_seen_all_ = has_seen_all_ || (news.is_of_all && !news.is_incomplete);
@@ -211,6 +213,12 @@ void Tracing::take_snapshot_of(const std::string& name, std::uint64_t id) {
     session->thread->take_wanted_snapshot();
 }
 
+// Snapshots that are taken later cannot ask programs that are switched off for their values.
+void Tracing::stop_recording(DaemonSession& session) {
+    if (session.session.is_for_snapshots() && session.session.is_active()) replay_sticky_values(session);
+    deactivate(session);
+}
+
 void Tracing::take_snapshot(DaemonSession& session, host::SnapshotOrder order, SessionThread::Snapped done) {
     if (session.session.is_active()) replay_sticky_values(session);
     session.thread->snapshot(std::move(order), std::move(done));
@@ -264,10 +272,15 @@ std::vector<std::string> Tracing::order(const std::vector<TracedFile*>& files) {
     for (std::size_t i = 0; i < files.size(); ++i) {
         count_not_attached(*files[i]);
         files[i]->is_waiting = all[i].is_waiting;
-        const Added added = added_orders(*files[i], files[i]->orders, all[i].actions);
-        const auto done = Applications::carry_out(*files[i], std::move(all[i]));
-        if (done) plan_replays(*files[i], added);
-        if (!done) warn(*files[i], fmt::format("{}: {}", files[i]->application.name(), done.error().message));
+        Added added = added_orders(*files[i], files[i]->orders, all[i].actions);
+        if (const auto done = Applications::carry_out(*files[i], std::move(all[i])); !done) {
+            warn(*files[i], fmt::format("{}: {}", files[i]->application.name(), done.error().message));
+            std::erase_if(added, [&orders = files[i]->orders](const auto& of_tracepoint) {
+                return std::ranges::find(orders[of_tracepoint.first], of_tracepoint.second.front()) ==
+                       orders[of_tracepoint.first].end();
+            });
+        }
+        plan_replays(*files[i], added);
     }
     return warnings;
 }
@@ -512,8 +525,8 @@ Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uin
             return complete(trace, destination);
         };
     definition.parameters.budgets = &budgets_;
-    definition.parameters.admit = [this](const session::RegistryKey& key, std::uint64_t bytes) {
-        return admit(key, bytes);
+    definition.parameters.admit = [this](const session::RegistryKey& key, std::size_t channels, std::uint64_t bytes) {
+        return admit(key, channels, bytes);
     };
     DaemonSession& session =
         sessions_
@@ -574,7 +587,7 @@ void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session
     for (DaemonSession* const session : sessions) {
         session->stopped_by = by;
         is_any_active |= session->session.is_active();
-        deactivate(*session);
+        stop_recording(*session);
     }
     if (is_any_active) (void)order_all_at_once();
     if (!sessions.empty()) keep();
@@ -589,8 +602,9 @@ void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session
     }
 }
 
-Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::uint64_t bytes) {
-    if (!are_descriptors_scarce(kDescriptorsOfTrace)) return ring_memory_.claim(key.uid, bytes);
+Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::size_t channels,
+                                             std::uint64_t bytes) {
+    if (!are_descriptors_scarce(kDescriptorsOfTrace + channels)) return ring_memory_.claim(key.uid, bytes);
     log_want_of_descriptors("programs wait for rings");
     return refused("too many open files: raise the daemon's limit (RLIMIT_NOFILE: ulimit -n, LimitNOFILE of systemd)");
 }

@@ -134,6 +134,8 @@ class Tracing {
     // The session records from now on, until somebody or a limit stops it; programs are told by order_all().
     static void activate(DaemonSession& session);
     static void deactivate(DaemonSession& session);
+    // The same for one that others may yet take snapshots of: with the last values of sticky events.
+    void stop_recording(DaemonSession& session);
     // Sessions that have a limit of time: when the first of them is to be stopped; and stops those that are.
     [[nodiscard]] std::chrono::steady_clock::time_point next_stop() const;
     void stop_due();
@@ -181,7 +183,7 @@ class Tracing {
     void take_snapshot_of(const std::string& name, std::uint64_t id);
     bool note_crash(const TracedFile& file);
     void ask_for_snapshot(DaemonSession& session);
-    Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::uint64_t bytes);
+    Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::size_t channels, std::uint64_t bytes);
     Result<void> adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
     Result<void> adopt_session(const nlohmann::json& described, Keeper::Kept& kept);
     void drop_unadopted(const Keeper::Kept& kept);

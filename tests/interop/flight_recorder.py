@@ -460,6 +460,18 @@ class SnapshotTest(SnapshotFixture):
             self.assertEqual([(event["id"], event["name"]) for event in trace.events("queue:named")][-1:],
                              [(7, "orders")])
 
+    def test_sticky_events_are_in_that_of_a_stopped_session(self):
+        self.create_flying("queue:*")
+        running = self.program(program("sticky", 64))
+        os.sched_setaffinity(running.pid, {min(os.sched_getaffinity(0))})
+        running.do("emit 1")
+        self.snapshot()  # afterwards, the daemon has asked a new program for its values
+        running.do("set 7 orders")
+        running.do("emit 20000")
+        self.leat("stop", "web")
+        trace = self.read(self.snapshot()["snapshot"], LOST)
+        self.assertEqual({(event["id"], event["name"]) for event in trace.events("queue:named")}, {(7, "orders")})
+
     def test_sticky_events_of_who_has_crashed(self):
         directory = self.create_flying("queue:*")
         running = self.program(program("sticky", 64))

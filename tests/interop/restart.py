@@ -4,10 +4,12 @@ ids, counts, chunks. Programs write on meanwhile. What is around it: restart_sur
 import collections
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 from session_daemons import DECLARATIONS, TICKS, RestartTest, by_reason, discarded, ids_of, metadata_of
 from support import LEAT, PATIENCE, PROGRAMS, is_described, main, stop_process, wait_until
@@ -108,6 +110,27 @@ class Events(RestartTest):
             self.wait_for_programs(running)
             self.assertEqual(by_reason(self.session("web")), {"not_attached": 5})
             self.kill(daemon)
+        self.start_again(daemon)
+        self.assertEqual(by_reason(self.stopped("web")), {"not_attached": 5})
+
+    def test_what_was_counted_before_the_program_ended(self):
+        """The metrics have it already, but nothing had to be kept for that."""
+        daemon = self.daemon("--metrics=127.0.0.1:0")
+        running = self.program()
+        self.wait_for_programs(running)
+        self.begun("order:tick")
+        self.kill(daemon)
+        running.do("emit 5")
+        daemon = self.start_again(daemon)
+        endpoint = re.search(r"127\.0\.0\.1:\d+", daemon.log())[0]
+
+        def has_counted():
+            with urllib.request.urlopen(f"http://{endpoint}/metrics") as page:
+                return re.search(r'^leat_discarded_events_total\{.*"web".*\} 5$', page.read().decode(), re.MULTILINE)
+        wait_until(has_counted, "events are not counted")
+        self.assertEqual(running.end(), 0)
+        wait_until(lambda: not self.control_files(), "the control file stays")
+        self.kill(daemon)
         self.start_again(daemon)
         self.assertEqual(by_reason(self.stopped("web")), {"not_attached": 5})
 

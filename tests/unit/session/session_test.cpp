@@ -244,7 +244,9 @@ TEST(Session, EventsThatASessionRecordsAreTakenFromItByNoOther) {
 TEST(Session, ChannelThatWaitsForRingsAndFindsNoRoomIsWarnedOf) {
     Session web({.name = "web",
                  .channels = {small_channel()},
-                 .admit = [](const RegistryKey&, std::uint64_t) -> Result<Trace::Claim> { return refused("full"); }});
+                 .admit = [](const RegistryKey&, std::size_t, std::uint64_t) -> Result<Trace::Claim> {
+                     return refused("full");
+                 }});
     web.set_active(true);
     Session first = active_session(std::vector<Channel>(wire::kMaxActions, small_channel()));
     const Application program = application({{.name = "a:a"}});
@@ -364,9 +366,10 @@ TEST(Session, TraceOfAProcessThatHasAnotherComesBack) {
 
 TEST(Session, WhoGetsNoTraceCountsInAChannelWithoutRings) {
     bool has_room = false;
-    Session session({.name = "test", .channels = {small_channel()}, .admit = [&](const RegistryKey&, std::uint64_t) {
-                         return has_room ? Result<Trace::Claim>() : Result<Trace::Claim>(refused("no room"));
-                     }});
+    Session session(
+        {.name = "test", .channels = {small_channel()}, .admit = [&](const RegistryKey&, std::size_t, std::uint64_t) {
+             return has_room ? Result<Trace::Claim>() : Result<Trace::Claim>(refused("no room"));
+         }});
     session.set_active(true);
     const Application program = application({{.name = "a:a"}, {.name = "a:b"}});
     const Told waiting = ask(session, program);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "support/test_application.hpp"
 
@@ -32,6 +34,15 @@ std::vector<std::string> event_names(const ctf::StreamClass& stream) {
 using Names = std::vector<std::string>;
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Readers look for traces in directories that are not hidden, and relays refuse others.
+TEST(Trace, ProcessMayCallItselfWhatNoDirectoryMayBeCalled) {
+    for (const char* const name : {".hidden", ".", "..", "/.x", "./x", "a/b"}) {
+        const std::string path = Trace::usual_path({.key = {.uid = 1000, .pid = 7}, .program = name});
+        EXPECT_EQ(path.find("/."), std::string::npos) << path;
+        EXPECT_EQ(std::ranges::count(path, '/'), 2) << path;
+    }
+}
 
 TEST(Trace, InitialMetadataIsReadableByItself) {
     const std::string metadata = trace_with_one_channel()->initial_metadata();

@@ -1,7 +1,11 @@
 #include "sessiond/applications.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <utility>
+
+#include "support/file_size_limit.hpp"
 #include "support/test_control.hpp"
 
 namespace leat::sessiond {
@@ -80,6 +84,38 @@ TEST_F(ApplicationsOfSmallBudgets, KnownTableWithAnotherNumberOfTracepointsIsRef
     const auto refused = applications_.add({.id = {.inode = 2}, .fd = control.memfd(), .uid = kMallory, .gid = 0});
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kCorrupt);
+}
+
+// The list of a tracepoint's further actions may need a page of /dev/shm, which is full.
+TEST(Applications, TracepointThatCannotBeSwitchedLeavesTheOthersToTheirOrders) {
+    session::DescriptionBudgets budgets;
+    budgets.emplace(kAda, session::DescriptionBudget(1000));
+    Applications applications(wire::Lane::kSystem, budgets);
+    const TestControl control(std::vector<TestTracepoint>{{.name = "a:a"}, {.name = "a:b"}, {.name = "a:c"}});
+    UniqueFd memory = control.memfd();
+    const UniqueFd program(::dup(memory.get()));
+    const auto file = applications.add({.id = {.inode = 1}, .fd = std::move(memory), .uid = kAda, .gid = kAda});
+    ASSERT_TRUE(file);
+    const wire::Action one{.event_id = 1, .channel = 1U << 2};
+    const wire::Action other{.event_id = 2, .channel = 2U << 2};
+    const auto orders_of = [](session::Orders::Actions actions) {
+        session::Orders orders(actions.size());
+        orders.actions = std::move(actions);
+        return orders;
+    };
+    ASSERT_TRUE(Applications::carry_out(**file, orders_of({{one}, {one}, {}})));
+    {
+        const test::FileSizeLimit full(control.layout().more_actions(0));
+        EXPECT_FALSE(Applications::carry_out(**file, orders_of({{one, other}, {}, {one}})));
+    }
+    const auto is_on = [&](std::uint64_t index) {
+        return test::entry_in(program.get(), control.layout(), index).word != 0;
+    };
+    EXPECT_TRUE(is_on(0));
+    EXPECT_FALSE(is_on(1));
+    EXPECT_TRUE(is_on(2));
+    EXPECT_TRUE(Applications::carry_out(**file, orders_of({{one, other}, {}, {one}})));
+    EXPECT_EQ((*file)->orders[0].size(), 2U);
 }
 
 }  // namespace
