@@ -22,6 +22,8 @@ namespace leat::ctf {
 inline constexpr std::uint64_t kMaxValues = 1U << 22U;
 // Of the context of a packet, which is kept of each stream at once.
 inline constexpr std::uint64_t kMaxContextValues = 1U << 16U;
+// Of a packet header, which is decoded wherever a packet might begin.
+inline constexpr std::uint64_t kMaxHeaderValues = 1U << 10U;
 
 struct LayoutStep {
     enum class Op : std::uint8_t {

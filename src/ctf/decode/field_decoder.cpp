@@ -18,6 +18,12 @@ namespace {
 constexpr std::uint64_t kFieldsPerBit = 8;
 constexpr std::uint64_t kFieldsPerPacket = 4096;
 
+std::uint64_t most_fields_of(std::uint64_t size_bits) {
+    return size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
+               ? size_bits * kFieldsPerBit + kFieldsPerPacket
+               : std::numeric_limits<std::uint64_t>::max();
+}
+
 std::uint64_t sign_extended(std::uint64_t value, unsigned size) {
     const unsigned unused = 64 - size;
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << unused) >> unused);
@@ -51,10 +57,18 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     has_clock_ = false;  // its value stays: a narrow timestamp continues where the last packet ended
     if (plan_->has_roles) clock_ = 0;
     if (!texts_.empty()) texts_.clear();
-    fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
-                       ? size_bits * kFieldsPerBit + kFieldsPerPacket
-                       : std::numeric_limits<std::uint64_t>::max();
+    fields_left_ = fields_at_first_ = most_fields_of(size_bits);
     failure_ = Failure::kNone;
+}
+
+// Small packets may be many: each pays for its own fields.
+bool FieldDecoder::set_end(std::uint64_t size_bits) {
+    reader_.set_end(size_bits);
+    const std::uint64_t spent = fields_at_first_ - fields_left_;
+    const std::uint64_t most = most_fields_of(size_bits);
+    if (spent > most) return false;
+    fields_left_ = most - spent;
+    return true;
 }
 
 Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values, std::uint64_t max_values) {
@@ -86,6 +100,7 @@ bool FieldDecoder::skip_other(const LayoutStep& step) {
     const std::size_t texts = texts_.size();
     const bool is_read = field(plan_->nodes[step.node], skipped_);
     forget_texts(texts);
+    give_back_large(skipped_);
     return is_read;
 }
 

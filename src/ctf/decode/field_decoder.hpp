@@ -28,7 +28,8 @@ class FieldDecoder {
 
     // The next fields come from the first `size_bits` of these bytes.
     void start_packet(UntrustedBytes bytes, std::uint64_t size_bits);
-    void set_end(std::uint64_t size_bits) { reader_.set_end(size_bits); }
+    // The packet ends after so many of them. False: that is less than its fields so far can take.
+    [[nodiscard]] bool set_end(std::uint64_t size_bits);
 
     // Appends the shown fields of a scope to `values`. Texts that had to be made of others live until forget_texts()
     // takes them back, which takes all but the first so many.
@@ -134,6 +135,7 @@ class FieldDecoder {
     std::uint32_t roles_seen_ = 0;
     std::uint64_t clock_ = 0;
     bool has_clock_ = false;
+    std::uint64_t fields_at_first_ = 0;      // as many as the bytes could hold
     std::uint64_t fields_left_ = 0;          // how many more fields the packet may have
     std::uint64_t max_values_ = kMaxValues;  // of the scope that is decoded
     Failure failure_ = Failure::kNone;

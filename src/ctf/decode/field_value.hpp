@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "ctf/model/field_class.hpp"
 
@@ -25,5 +27,11 @@ struct FieldValue {
     std::uint32_t size = 0;  // bytes of text without the NUL; of a compound, how many parts follow directly below it
     bool is_text = false;
 };
+
+// One event may have millions of values, and each stream has a decoder: what decoders keep between two events is less.
+inline void give_back_large(std::vector<FieldValue>& values) {
+    constexpr std::size_t kKept = 1U << 16U;
+    if (values.capacity() > kKept) values = {};
+}
 
 }  // namespace leat::ctf

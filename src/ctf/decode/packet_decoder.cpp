@@ -28,7 +28,7 @@ Result<std::optional<std::uint64_t>> PacketDecoder::start_header(UntrustedBytes 
 }
 
 Result<void> PacketDecoder::header() {
-    LEAT_TRY(decoder_.decode(plan_->packet_header, values_));
+    LEAT_TRY(decoder_.decode(plan_->packet_header, values_, kMaxHeaderValues));
     if (decoder_.role(FieldRole::kMagic).value_or(kPacketMagic) != kPacketMagic)
         return corrupt("its magic number is not that of CTF");
     return {};
@@ -39,7 +39,8 @@ Result<PacketProperties> PacketDecoder::start_context() {
     if (!decoded) return packet_error(std::move(decoded).error());
     auto properties = this->properties();
     if (!properties) return packet_error(std::move(properties).error());
-    decoder_.set_end(properties->content_bits);
+    if (!decoder_.set_end(properties->content_bits))
+        return packet_error(corrupt("more fields than its bytes can hold").value());
     texts_of_packet_ = decoder_.texts_made();
     return properties;
 }
@@ -110,6 +111,7 @@ Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
             place.cycles = record_.cycles.value_or(0);
             place.time_ns = record_.time_ns.value_or(0);
             place.event = static_cast<std::uint32_t>(event_ - plan_->events.data());
+            give_back_memory();
         }
         ++found;
         // Where there is one of those, there are more.

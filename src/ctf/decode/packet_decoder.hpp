@@ -67,6 +67,8 @@ class PacketDecoder {
     Result<void> decode(const EventPlace& place);
     // Bits from the packet's begin: behind what was read last.
     [[nodiscard]] std::uint64_t position() const { return decoder_.position(); }
+    // The record ends.
+    void give_back_memory() { give_back_large(values_); }
 
   private:
     Result<void> header();

@@ -49,7 +49,7 @@ Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) {
     FieldDecoder decoder(*header_plan_);
     std::vector<FieldValue> values;
     decoder.start_packet(packet, packet.size() * 8);
-    LEAT_TRY(decoder.decode(header_plan_->packet_header, values));
+    LEAT_TRY(decoder.decode(header_plan_->packet_header, values, kMaxHeaderValues));
     std::optional<std::uint64_t> id = decoder.role(FieldRole::kStreamId);
     if (!id && trace_class_->has_roles && trace_class_->streams.size() != 1) id = 0;
     if (!id && trace_class_->streams.size() != 1)

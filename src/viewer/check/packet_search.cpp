@@ -68,6 +68,7 @@ void PacketSearch::find_all() {
             continue;
         }
         found_.push_back(*std::move(candidate));
+        work_ -= kWorkOfHeader;  // what is there is no damage, however small it is
         offset += packet_size;
     }
 }
@@ -91,7 +92,8 @@ Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset,
     for (std::size_t found = 1; found != 0;) {
         auto located = decoder.locate(places);
         if (!located) {
-            work_ += decoder.position() / 8;
+            // All of it may have been looked at, for the end of a text.
+            work_ += (properties.content_bits + 7) / 8;
             return tl::unexpected(std::move(located).error());
         }
         found = *located;

@@ -227,12 +227,13 @@ std::vector<TraceCheck::Stream> TraceCheck::streams() const {
     std::map<StreamKey, std::size_t> stream_by_key;
     for (const CheckedDirectory& directory : directories_) {
         for (const CheckedFile& checked : directory.files) {
-            for (const RecordedPacket& packet : checked.packets) {
-                const StreamKey key = stream_key(*checked.plan, packet.properties, *packet.file);
-                const auto [entry, is_new] = stream_by_key.try_emplace(key, streams.size());
-                if (is_new) streams.push_back({&directory.metadata->trace_class, checked.plan});
-                streams[entry->second].packets.push_back(packet);
-            }
+            if (checked.packets.empty()) continue;
+            // As those who read it take a file: for one stream.
+            const RecordedPacket& first = checked.packets.front();
+            const StreamKey key = stream_key(*checked.plan, first.properties, *first.file);
+            const auto [entry, is_new] = stream_by_key.try_emplace(key, streams.size());
+            if (is_new) streams.push_back({&directory.metadata->trace_class, checked.plan});
+            std::ranges::copy(checked.packets, std::back_inserter(streams[entry->second].packets));
         }
     }
     return streams;

@@ -21,6 +21,8 @@ Result<const ctf::EventRecord*> EventDecoder::decode(const PacketView& packet, c
 // A decoder is made anew for each packet: what it remembers is of the packet before, which may be another stream's.
 Result<ctf::PacketDecoder*> EventDecoder::enter(const PacketView& packet) {
     State& state = state_of(packet);
+    if (last_ != nullptr && last_ != &state && last_->decoder) last_->decoder->give_back_memory();
+    last_ = &state;
     if (state.packet == packet.number) return &*state.decoder;
     state.packet = 0;
     state.decoder.emplace(*packet.plan);
@@ -37,6 +39,7 @@ EventDecoder::State& EventDecoder::state_of(const PacketView& packet) {
     if (streams_.size() >= kMaxDecoders && !streams_.contains(packet.stream)) {
         streams_.clear();
         recent_.forget();
+        last_ = nullptr;
     }
     auto& state = streams_[packet.stream];
     if (state == nullptr) state = std::make_unique<State>();

@@ -35,6 +35,7 @@ class EventDecoder {
 
     std::unordered_map<const StreamIdentity*, std::unique_ptr<State>> streams_{};
     RecentPackets<State*> recent_{};  // those of their streams
+    State* last_ = nullptr;           // whose event was decoded last
 };
 
 }  // namespace leat::viewer

@@ -173,6 +173,20 @@ Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDir
     return trace;
 }
 
+namespace {
+
+// A producer whose connection breaks sends packets once more, in its next part, of which the relay has noted that they
+// did not come.
+void forget_found_again(RecordedStream& stream) {
+    if (stream.lost_packets.empty()) return;
+    std::set<std::uint64_t> there;
+    for (const RecordedPacket& packet : stream.packets)
+        if (packet.properties.sequence_number) there.insert(*packet.properties.sequence_number);
+    std::erase_if(stream.lost_packets, [&there](std::uint64_t lost) { return there.contains(lost); });
+}
+
+}  // namespace
+
 void RecordedTrace::add_files(OpenedFiles files) {
     for (auto& [path, opened] : files) {
         if (!opened) {
@@ -192,14 +206,14 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
     std::optional<ctf::PacketDecoder> decoder;
     std::optional<std::int64_t> previous_begin_ns;
     std::uint64_t offset = 0;
-    bool is_first = true;
+    std::optional<std::size_t> stream_of_file;
     const LostPackets lost = lost_packets(file.path, bytes.size());
     while (offset < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(offset);
         auto plan = plans_->plan_for(rest);
         if (!plan) return wrap(fmt::format("packet at offset {}", offset), std::move(plan).error());
         if (!decoder) decoder.emplace(**plan);
-        if (std::exchange(plan_of_file, *plan) != *plan && !is_first)
+        if (std::exchange(plan_of_file, *plan) != *plan && stream_of_file)
             return corrupt("packet at offset {}: it is of stream class {}, unlike the one before it", offset,
                            (*plan)->stream_class->id);
         const ctf::PacketProperties properties = LEAT_TRY(decoder->start(rest, offset));
@@ -209,10 +223,12 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
         if (properties.packet_size > rest.size())
             return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
                            properties.packet_size);
-        RecordedStream& stream = stream_of(**plan, properties, file);
-        // All packets of a file come from one ring.
-        if (std::exchange(is_first, false)) std::ranges::copy(lost.numbers, std::back_inserter(stream.lost_packets));
-        stream.packets.push_back({&file, offset, properties});
+        // All packets of a file come from one ring, whatever the others say, as in babeltrace2.
+        if (!stream_of_file) {
+            stream_of_file = stream_of(**plan, properties, file);
+            std::ranges::copy(lost.numbers, std::back_inserter(streams_[*stream_of_file].lost_packets));
+        }
+        streams_[*stream_of_file].packets.push_back({&file, offset, properties});
         offset += properties.packet_size;
     }
     if (lost.cut_off != 0 && !trace::is_being_written(file.path.parent_path()))
@@ -231,8 +247,8 @@ void RecordedTrace::look_again() {
     }
 }
 
-RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
-                                         const RecordedFile& file) {
+std::size_t RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
+                                     const RecordedFile& file) {
     const StreamKey key = stream_key(plan, properties, file);
     const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
     if (is_new)
@@ -241,7 +257,7 @@ RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf:
                                            .instance_id = std::get<1>(key),
                                            .trace_path = path_},
                                           &plan});
-    return streams_[entry->second];
+    return entry->second;
 }
 
 std::optional<Error> RecordedTrace::damage() const {
@@ -268,6 +284,7 @@ void RecordedTrace::put_in_order() {
             return left == right && left != ctf::IndexEntry::kUnknown;
         });
         stream.lost_packets.erase(again.begin(), again.end());
+        forget_found_again(stream);
         stream.name = (current / stream.packets.front().file->path).lexically_normal().string();
     }
     number_streams();

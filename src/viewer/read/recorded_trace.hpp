@@ -102,8 +102,8 @@ class RecordedTrace {
 
     void add_files(OpenedFiles files);
     Result<void> scan(const RecordedFile& file);
-    RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
-                              const RecordedFile& file);
+    std::size_t stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
+                          const RecordedFile& file);
     void note_damage(Error error);
     void put_in_order();
     void number_streams();

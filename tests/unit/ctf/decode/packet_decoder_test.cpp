@@ -308,6 +308,23 @@ TEST(PacketDecoder, ArrayOfNothingCostsNoTime) {
     EXPECT_EQ(decoded.error, "event at offset 0: more fields than its bytes can hold");
 }
 
+// Of many small packets in a large file, each might else cost what all of the file may.
+TEST(PacketDecoder, PacketPaysForItsFieldsAlone) {
+    const std::string size = "stream { packet.context := struct { u8 packet_size; }; }; ";
+    const std::string file(1U << 16U, '\x10');
+    Decoded decoded(size + event_of("struct { } a[5000]; u8 b;"), file);
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "event at offset 1: more fields than its bytes can hold");
+    Decoded with_context("stream { packet.context := struct { struct { } a[5000]; u8 packet_size; }; };" + event_of(""),
+                         file);
+    EXPECT_EQ(with_context.error, "packet at offset 0: more fields than its bytes can hold");
+    Decoded with_header(
+        "trace { major = 1; minor = 8; byte_order = le; packet.header := struct { struct { } a[5000]; }; }; " + size +
+            event_of("u8 b;"),
+        file);
+    EXPECT_EQ(with_header.error, "packet at offset 0: more than 1024 fields");
+}
+
 TEST(PacketDecoder, EventOfNoBitsEndsInAnError) {
     Decoded decoded("event { name = a; };", "x");
     EXPECT_EQ(decoded.next(), nullptr);

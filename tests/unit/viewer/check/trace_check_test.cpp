@@ -222,5 +222,29 @@ TEST_F(IndexCheckTest, TwoEntriesForOnePacket) {
     EXPECT_EQ(findings(), "another entry is of the packet at offset 0, too\n");
 }
 
+// What might be a packet, every 24 bytes: to find out, two megabytes are searched for the end of a text.
+TEST_F(TraceCheckTest, SearchForPacketsEnds) {
+    write("metadata",
+          "/* CTF 1.8 */ typealias integer { size = 32; } := u32; typealias integer { size = 8; } := u8;"
+          "trace { major = 1; minor = 8; byte_order = le; uuid = \"01010101-0101-0101-0101-010101010101\";"
+          "  packet.header := struct { u32 magic; u8 uuid[16]; }; };"
+          "stream { packet.context := struct { u32 packet_size; }; };"
+          "event { name = a; fields := struct { string text; }; };");
+    std::string bytes;
+    while (bytes.size() < 4U << 20U) bytes += "\xc1\x1f\xfc\xc1" + std::string(16, '\1') + "\x08\x01\x01\x01";
+    write("a", bytes);
+    EXPECT_NE(findings().find("too much is damaged to search what follows"), std::string::npos) << findings();
+}
+
+TEST_F(TraceCheckTest, SmallPacketsAreNoDamage) {
+    write("metadata",
+          "/* CTF 1.8 */ typealias integer { size = 8; } := u8; trace { major = 1; minor = 8; byte_order = le; };"
+          "stream { packet.context := struct { u8 packet_size; }; }; event { name = a; fields := struct { u8 x; }; };");
+    std::string bytes;
+    for (int packet = 0; packet < 1000; ++packet) bytes += "\x10.";
+    write("a", bytes);
+    EXPECT_EQ(findings(), "");
+}
+
 }  // namespace
 }  // namespace leat::viewer

@@ -160,6 +160,22 @@ TEST_F(RecordedTraceTest, FileIsReadUpToAPacketOfAnotherStreamClass) {
               "5 damage: " + path("a") + ": packet at offset 3: it is of stream class 2, unlike the one before it");
 }
 
+// Else each of its packets might be a stream, whose memory is much more than a packet's bytes.
+TEST_F(RecordedTraceTest, FileIsOfTheStreamThatItsFirstPacketIsOf) {
+    write("metadata",
+          "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
+          "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
+          "clock { name = m; freq = 1; }; typealias integer { size = 8; map = clock.m.value; } := ts;"
+          "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; };"
+          "  event.header := struct { ts timestamp; }; };"
+          "event { name = a; };");
+    write("a", "\1\x20\5\5\2\x20\6\6\3\x20\7\7"s);
+    EXPECT_EQ(read(), "5 6 7 ");
+    const auto traces = open_traces({root_});
+    ASSERT_TRUE(traces);
+    EXPECT_EQ(traces->front()->streams().size(), 1U);
+}
+
 TEST_F(RecordedTraceTest, ChunksAreOneTraceAndRepeatedPacketsAreReadOnce) {
     write("chunk-0/metadata", test::kByteMetadata);
     write("chunk-0/a", packet(1, 1, 5, "\2"));
@@ -246,6 +262,19 @@ TEST_F(RecordedTraceTest, NetworkLossInTwoSnapshotsIsOne) {
         }
     }
     EXPECT_EQ(losses(), "network 3 ");
+}
+
+// A connection broke, and the packet that the relay missed came in the next part.
+TEST_F(RecordedTraceTest, NetworkLossThatCameLaterIsNone) {
+    for (const char number : {1, 2, 3}) {
+        const std::string part = number == 1 ? "first/" : "second/";
+        write(part + "metadata", test::numbered_byte_metadata());
+        const std::string name = fmt::format("c_{}", static_cast<int>(number));
+        write(part + name, "\1"s + "\60"s + number + number + number + number);
+        write(part + "index/" + name + ".idx",
+              number == 1 ? index_of("\1\2", "\2") : index_of(std::string(1, number), ""));
+    }
+    EXPECT_EQ(losses(), "");
 }
 
 // What has no number is as often there as it is told.
