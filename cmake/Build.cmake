@@ -35,9 +35,13 @@ if(LEAT_SANITIZE)
     add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)
   endif()
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # Several times as fast as the other linker, with sanitized programs above all.
-  add_link_options(-fuse-ld=lld)
+if(LEAT_SANITIZE)
+  # Several times as fast as the other linker for such programs.
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=lld LEAT_HAS_LLD)
+  if(LEAT_HAS_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)
   # These compilers have coroutines, but do not tell libstdc++ and Asio.

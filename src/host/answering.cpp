@@ -21,8 +21,10 @@ Result<void> send_channels(wire::AppConnection& connection, std::span<const sess
 }
 
 Result<void> switch_tracepoints(wire::ControlFile& control, std::span<const std::vector<wire::Action>> actions) {
-    for (std::uint32_t i = 0; i < actions.size(); ++i) LEAT_TRY(control.switch_to(i, actions[i]));
-    return {};
+    Result<void> all;
+    for (std::uint32_t i = 0; i < actions.size(); ++i)
+        if (auto switched = control.switch_to(i, actions[i]); !switched && all) all = std::move(switched);
+    return all;
 }
 
 }  // namespace leat::host

@@ -48,9 +48,12 @@ void RingReader::touch_ahead(std::uint64_t bytes) {
     const std::uint64_t end = std::min(head_ + std::min(bytes, size_), size_);
     const auto* const records =
         reinterpret_cast<const volatile char*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
-    if (touched_ >= end) return;
     for (; touched_ < end; touched_ += kPageSize) (void)records[touched_];
-    std::atomic_ref(header_->touched).store(touched_, std::memory_order_relaxed);
+    // Another reader may have brought more of them into being, or one that knew nothing of this all of them.
+    const std::atomic_ref published(header_->touched);
+    const std::uint64_t there = std::min(touched_, size_);
+    if (lost_ == nullptr && published.load(std::memory_order_relaxed) < there)
+        published.store(there, std::memory_order_relaxed);
 }
 
 std::uint64_t RingReader::wake_to_touch() const {

@@ -42,7 +42,7 @@ class RingReader {
     // Goes on where another reader has released all below `position`. Before anything else.
     void go_on_at(std::uint64_t position) {
         tail_ = taken_ = head_ = position;
-        touched_ = std::max(touched_, position);
+        touched_ = std::max(touched_, position - position % kPageSize);
     }
 
     // What is there to read; nothing new gives empty records. Fails when the ring lies: quarantine it.

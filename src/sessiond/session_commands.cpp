@@ -310,15 +310,14 @@ std::optional<Commands::Answer> Commands::rotate(Call& call) {
     if (!is_active && ((*session)->is_rotated || std::exchange((*session)->is_rotating, true)))
         return refused("session \"{}\" was rotated since it was stopped: there is nothing new", name);
     (*session)->thread->rotate([this, name, is_active, starts = (*session)->starts, reply = call.reply](
-                                   const std::string& trouble, const std::string& path) {
+                                   const std::string& trouble, const std::string& path, bool has_begun) {
         DaemonSession* const rotated = tracing_.find(name);
         // Nothing if it was started meanwhile.
         if (rotated != nullptr && !is_active && rotated->starts == starts) {
             rotated->is_rotating = false;
             rotated->is_rotated = trouble.empty();  // else it is to be tried again
         }
-        // A chunk may have begun all the same.
-        replay_sticky_values(name);
+        if (has_begun) replay_sticky_values(name);
         if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
         json answer = answer_ok();
         answer["session"] = name;
@@ -337,15 +336,15 @@ std::optional<Commands::Answer> Commands::clear(Call& call) {
     std::vector<output::ChannelFiles> channels;
     for (const session::Channel& channel : (*session)->session.channels())
         channels.push_back({.name = channel.name, .limits = channel.files});
-    (*session)->thread->clear(
-        std::move(channels), [this, name = (*session)->session.name(), reply = call.reply](const std::string& trouble) {
-            // Much may be cleared all the same.
-            replay_sticky_values(name);
-            if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
-            json answer = answer_ok();
-            answer["session"] = name;
-            reply(std::move(answer));
-        });
+    (*session)->thread->clear(std::move(channels),
+                              [this, name = (*session)->session.name(), reply = call.reply](
+                                  const std::string& trouble, const std::string& /*path*/, bool has_begun) {
+                                  if (has_begun) replay_sticky_values(name);
+                                  if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
+                                  json answer = answer_ok();
+                                  answer["session"] = name;
+                                  reply(std::move(answer));
+                              });
     return std::nullopt;
 }
 

@@ -661,6 +661,7 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
         LEAT_TRY(keep_state());
         return tl::unexpected(std::move(prepared).error());
     }
+    has_begun_anew_ = true;
     parameters_.destination.directory = next;
     auto archived = chunks_.rotate();
     LEAT_TRY(keep_state());
@@ -681,13 +682,21 @@ Result<std::string> SessionThread::rotate_at_relay() {
         const auto path = recording->output().begin_chunk();
         if (!path && rotated) rotated = tl::unexpected(path.error());
         if (path) paths += (paths.empty() ? "" : ", ") + *path;
+        has_begun_anew_ |= path.has_value();
     }
     begin_streams();
     if (!rotated) return tl::unexpected(std::move(rotated).error());
     return paths;
 }
 
-void SessionThread::rotate(Rotated done) {
+// Sticky values are to be recorded again where something has begun, and nowhere else: rings may be full.
+void SessionThread::answer_begun(const BegunAnew& done, const Result<std::string>& path) {
+    parameters_.daemon->post([done, trouble = path ? std::string() : path.error().message,
+                              where = path.value_or(std::string()),
+                              has_begun = std::exchange(has_begun_anew_, false)] { done(trouble, where, has_begun); });
+}
+
+void SessionThread::rotate(BegunAnew done) {
     inbox_.post([this, done = std::move(done)] {
         const auto path =
             parameters_.destination.has_directory()
@@ -695,8 +704,7 @@ void SessionThread::rotate(Rotated done) {
                 : rotate_at_relay();
         resume_all();
         publish();
-        parameters_.daemon->post([done, trouble = path ? std::string() : path.error().message,
-                                  archived = path.value_or(std::string())] { done(trouble, archived); });
+        answer_begun(done, path);
     });
 }
 
@@ -737,6 +745,7 @@ Result<void> SessionThread::clear_now() {
     for (host::Recording* const recording : recordings()) {
         cleared = recording->output().clear();
         if (!cleared) break;
+        has_begun_anew_ = true;
         if (recording->is_for_snapshots()) recording->forget();
     }
     begin_streams();
@@ -751,12 +760,12 @@ Result<void> SessionThread::clear_ended(const std::vector<output::ChannelFiles>&
     return output::TraceDirectory::remove_ended(chunk / session::Trace::kDirectoryOfProcesses, going_on, channels);
 }
 
-void SessionThread::clear(std::vector<output::ChannelFiles> channels, Done done) {
+void SessionThread::clear(std::vector<output::ChannelFiles> channels, BegunAnew done) {
     inbox_.post([this, channels = std::move(channels), done = std::move(done)] {
         auto cleared = clear_now();
         if (cleared && parameters_.destination.has_directory()) cleared = clear_ended(channels);
         resume_all();
-        answer(done, cleared ? std::string() : cleared.error().message);
+        answer_begun(done, cleared.map([] { return std::string(); }));
     });
 }
 

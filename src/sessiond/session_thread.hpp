@@ -81,11 +81,12 @@ class SessionThread {
     // Until take_figures(), its figures are there.
     void end(const session::Trace& trace, Done done);
     // Stores all that the rings hold by now and goes on in another chunk. `path`: where the one before is now; in the
-    // output of a relay, where each trace has one: "PATH, PATH".
-    using Rotated = std::function<void(std::string trouble, std::string path)>;
-    void rotate(Rotated done);
+    // output of a relay, where each trace has one: "PATH, PATH". `has_begun`: chunks have begun, or were cleared, be it
+    // of some traces.
+    using BegunAnew = std::function<void(std::string trouble, std::string path, bool has_begun)>;
+    void rotate(BegunAnew done);
     // Removes what is stored of this chunk, also of traces that have ended. `channels`: those of the session.
-    void clear(std::vector<output::ChannelFiles> channels, Done done);
+    void clear(std::vector<output::ChannelFiles> channels, BegunAnew done);
     // Writes the metadata of this chunk's traces again, with the time of day as the system has it by now.
     void regenerate_metadata(Done done);
     // Stores what the rings hold, of a session of snapshots.
@@ -133,6 +134,7 @@ class SessionThread {
         host::Engine::Clock::time_point next_try{};
         Done when_ended{};  // set: it is to end
     };
+    bool has_begun_anew_ = false;  // since the last answer_begun()
     // Why something is not stored, the first of several reasons, and how many events of all that is.
     struct EndTrouble {
         std::string why{};
@@ -207,6 +209,7 @@ class SessionThread {
     Result<std::filesystem::path> rotate_now();
     Result<std::string> rotate_at_relay();
     void finish_rotation();
+    void answer_begun(const BegunAnew& done, const Result<std::string>& path);
     std::string settle_to_clear();
     Result<void> clear_now();
     [[nodiscard]] Result<void> clear_ended(const std::vector<output::ChannelFiles>& channels) const;

@@ -30,7 +30,7 @@ struct FieldValue {
 
 // One event may have millions of values, and each stream has a decoder: what decoders keep between two events is less.
 inline void give_back_large(std::vector<FieldValue>& values) {
-    constexpr std::size_t kKept = 1U << 16U;
+    constexpr std::size_t kKept = 1U << 10U;
     if (values.capacity() > kKept) values = {};
 }
 

@@ -68,7 +68,10 @@ class PacketDecoder {
     // Bits from the packet's begin: behind what was read last.
     [[nodiscard]] std::uint64_t position() const { return decoder_.position(); }
     // The record ends.
-    void give_back_memory() { give_back_large(values_); }
+    void give_back_memory() {
+        give_back_large(values_);
+        decoder_.forget_texts(texts_of_packet_);
+    }
 
   private:
     Result<void> header();

@@ -163,14 +163,16 @@ Result<std::vector<Action>> ControlFile::actions_of(std::uint32_t tracepoint, co
 
 Result<void> ControlFile::switch_off(std::span<const std::uint32_t> channels) {
     const std::vector<ControlEntry> entries = LEAT_TRY(read_entries());
+    Result<void> all;
     for (std::uint32_t i = 0; i < entries.size(); ++i) {
         std::vector<Action> actions = LEAT_TRY(actions_of(i, entries[i]));
         const auto goes_there = [&](const Action& action) {
             return std::ranges::find(channels, action.channel) != channels.end();
         };
-        if (std::erase_if(actions, goes_there) != 0) LEAT_TRY(switch_to(i, actions));
+        if (std::erase_if(actions, goes_there) == 0) continue;
+        if (auto switched = switch_to(i, actions); !switched && all) all = std::move(switched);
     }
-    return {};
+    return all;
 }
 
 Result<std::uint64_t> ControlFile::not_attached() const {
