@@ -34,7 +34,7 @@ Result<void> Tee::announce(std::span<const consumer::StreamId> streams) {
 Result<void> Tee::write_packet(const consumer::Packet& packet) {
     hand_over();
     LEAT_TRY(first_->write_packet(packet));
-    if (!is_left_behind_ && behind_ + size_of(packet) > max_behind_) leave_behind();
+    if (!is_left_behind_ && !has_room_for(packet)) leave_behind();
     if (is_left_behind_) {
         miss(packet);
         return {};
@@ -44,6 +44,14 @@ Result<void> Tee::write_packet(const consumer::Packet& packet) {
     behind_ += size_of(packet);
     steps_.emplace_back(std::move(copy));
     return {};
+}
+
+// Rings may hold more than the copies may: the relay gets what it takes, and says what it has, also during a drain.
+bool Tee::has_room_for(const consumer::Packet& packet) {
+    if (behind_ + size_of(packet) <= max_behind_ / 2) return true;
+    second_->run();
+    free_stored();
+    return behind_ + size_of(packet) <= max_behind_;
 }
 
 // A beacon in front of an older packet would be a lie.
@@ -64,7 +72,7 @@ bool Tee::run() {
     second_->run();
     was_connected_ |= second_->is_connected();
     free_stored();
-    if (is_left_behind_ && second_->is_connected()) catch_up();
+    if (may_catch_up()) catch_up();
     hand_over();
     close_second();
     return std::exchange(part_, part()) != part();
@@ -197,13 +205,27 @@ void Tee::miss_unstored() {
 }
 
 void Tee::leave_behind() {
+    constexpr std::chrono::minutes kLongest{1};
     miss_unstored();
     is_left_behind_ = true;
+    const Clock::time_point now = Clock::now();
+    const bool has_just_caught_up = caught_up_ != Clock::time_point{} && now - caught_up_ < kLongest;
+    pause_ = has_just_caught_up ? std::clamp<Clock::duration>(2 * pause_, std::chrono::seconds(1), kLongest)
+                                : Clock::duration{};
+    may_catch_up_ = now + pause_;
     warnings_.push_back(fmt::format("{} takes too little: until it is back, events go to the directory alone", name_));
+}
+
+bool Tee::may_catch_up() const { return is_left_behind_ && second_->is_connected() && Clock::now() >= may_catch_up_; }
+
+Tee::Clock::time_point Tee::deadline() const {
+    const bool is_to_catch_up = is_left_behind_ && second_->is_connected();
+    return is_to_catch_up ? std::min(second_->deadline(), may_catch_up_) : second_->deadline();
 }
 
 void Tee::catch_up() {
     is_left_behind_ = false;
+    caught_up_ = Clock::now();
     warnings_.push_back(fmt::format("{} is back, in a new part of the session: it {}", name_, what_it_misses()));
 }
 

@@ -31,7 +31,8 @@ namespace leat::output {
 //     up to date   all packets go to the relay. If the copies need more than kMaxBehind, it is left behind: they are
 //                  forgotten and count as missed
 //     left behind  packets go to the directory alone and count as missed, until the relay is connected again: then it
-//                  goes on with a new part
+//                  goes on with a new part. One that is left behind again within a minute has to wait, each time for
+//                  longer, up to a minute: a line that is too slow would get a thousand parts an hour
 class Tee final : public consumer::Output {
   public:
     // Bytes of the copies that the relay has not stored yet.
@@ -54,7 +55,7 @@ class Tee final : public consumer::Output {
     [[nodiscard]] std::size_t max_packet_size() const override;
 
     [[nodiscard]] std::vector<pollfd> wanted() const override { return second_->wanted(); }
-    [[nodiscard]] Clock::time_point deadline() const override { return second_->deadline(); }
+    [[nodiscard]] Clock::time_point deadline() const override;
     bool run() override;
     void flush() override;
     // Also what the relay has to say is to be heard now and then.
@@ -104,7 +105,9 @@ class Tee final : public consumer::Output {
     void miss(const consumer::Packet& packet);
     void miss_unstored();
     [[nodiscard]] std::string what_it_misses() const;
+    [[nodiscard]] bool has_room_for(const consumer::Packet& packet);
     void leave_behind();
+    [[nodiscard]] bool may_catch_up() const;
     void catch_up();
 
     std::unique_ptr<consumer::Output> first_;
@@ -120,6 +123,9 @@ class Tee final : public consumer::Output {
     bool has_gone_on_ = false;                                 // with a session of another process, not cleared since
     std::uint64_t connections_cleared_ = 0;                    // how many there had been at the last clear
     bool is_left_behind_ = false;
+    Clock::time_point caught_up_{};  // when it did last
+    Clock::duration pause_{};        // before it may again
+    Clock::time_point may_catch_up_{};
     bool is_closing_ = false;
     bool was_connected_ = false;
     Missed missed_{};

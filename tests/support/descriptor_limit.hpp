@@ -25,16 +25,21 @@ class LowerDescriptorLimit {
     rlimit before_{};
 };
 
-// While this object lives, none can be had.
-class NoDescriptorLeft : public LowerDescriptorLimit {
+// While this object lives, this many can be had, or fewer.
+class FewDescriptorsLeft : public LowerDescriptorLimit {
   public:
-    NoDescriptorLeft() : LowerDescriptorLimit(lowest_free()) {}
+    explicit FewDescriptorsLeft(rlim_t count) : LowerDescriptorLimit(lowest_free() + count) {}
 
   private:
     static rlim_t lowest_free() {
         const UniqueFd lowest(::open("/", O_RDONLY | O_CLOEXEC));
         return static_cast<rlim_t>(lowest.get());
     }
+};
+
+class NoDescriptorLeft : public FewDescriptorsLeft {
+  public:
+    NoDescriptorLeft() : FewDescriptorsLeft(0) {}
 };
 
 }  // namespace leat::test

@@ -142,6 +142,7 @@ void ViewerSession::erase_cursor(Cursors::iterator cursor) {
     constexpr std::size_t kMaxEnded = 256;
     --cursor->second.attachment->cursors;
     const auto metadata = metadata_.find(cursor->second.metadata_id);
+    if (cursor->second.in_open) open_.erase(*cursor->second.in_open);
     cursors_.erase(cursor);
     if (--metadata->second.cursors != 0) return;
     metadata->second.attachment->traces.erase(metadata->second.trace);
@@ -300,11 +301,13 @@ void ViewerSession::keep_open(std::uint64_t id, Cursor& cursor) {
     constexpr std::size_t kMaxOpen = 64;
     cursor.view.current.reset();
     if (cursor.file == nullptr) return;
-    open_.push_back(id);
+    if (!cursor.in_open) cursor.in_open = open_.insert(open_.end(), id);
+    open_.splice(open_.end(), open_, *cursor.in_open);
     if (open_.size() <= kMaxOpen) return;
-    const auto oldest = cursors_.find(open_.front());
+    Cursor& oldest = cursors_.at(open_.front());
+    oldest.file.reset();
+    oldest.in_open.reset();
     open_.pop_front();
-    if (oldest != cursors_.end() && &oldest->second != &cursor) oldest->second.file.reset();
 }
 
 // The list is in the order of changes, so the walk ends at the first stream that was looked at before: with thousands
@@ -526,6 +529,10 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     const bool is_cleared = !found_text && found_text.error().kind == ErrorKind::kNotFound;
     if (is_cleared && !cursor.stream->is_finished()) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     if (is_cleared) return {{0, wire::MetadataStatus::kError}, std::nullopt};
+    if (is_disk_full(found_text)) {
+        note_shortage(found_text.error());
+        return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    }
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
         return {{0, wire::MetadataStatus::kError}, std::nullopt};

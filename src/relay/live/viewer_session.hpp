@@ -121,6 +121,7 @@ class ViewerSession {
         bool is_waiting = false;            // for its turn in news()
         bool is_undecodable_told = false;   // that some of its packets are
         bool is_held = false;               // by something else than its packets: it is to be looked at again
+        std::optional<std::list<std::uint64_t>::iterator> in_open{};
     };
     struct MetadataCursor {
         std::shared_ptr<MetadataStream> stream;
@@ -178,7 +179,7 @@ class ViewerSession {
     std::list<Attachment> attachments_;
     Cursors cursors_;                  // by the streams' ids
     std::deque<std::uint64_t> turn_;   // of those that may have news
-    std::deque<std::uint64_t> open_;   // that had a file open last
+    std::list<std::uint64_t> open_;    // that may have a file open, each once, the last one used at the end
     std::vector<std::uint64_t> held_;  // of those whose last packet has to be fetched first, or that cannot be decoded
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
     std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up

@@ -115,8 +115,13 @@ Result<ConfinedDirectory::Made> ConfinedDirectory::make_fresh(const std::string&
         // Many at once of one name need not try all numbers.
         candidate = fmt::format("{}-{}", name, number <= kSmallSuffix ? number : random_number());
     }
-    ConfinedDirectory made = LEAT_TRY(parent.open(candidate));
-    return Made{std::move(made), parent_path.empty() ? candidate : parent_path + "/" + candidate};
+    auto made = parent.open(candidate);
+    // Without a descriptor it is tried again and again: each time would leave a directory.
+    if (!made) {
+        (void)::unlinkat(parent.fd(), candidate.c_str(), AT_REMOVEDIR);
+        return tl::unexpected(std::move(made).error());
+    }
+    return Made{*std::move(made), parent_path.empty() ? candidate : parent_path + "/" + candidate};
 }
 
 Result<ConfinedDirectory> ConfinedDirectory::open(std::string_view path) const {
@@ -152,20 +157,20 @@ Result<void> ConfinedDirectory::remove(const std::string& name) const {
     if (::unlinkat(fd(), name.c_str(), 0) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return io_error(fmt::format("cannot remove {}", name));
     const ConfinedDirectory inner = LEAT_TRY(open(name));
-    for (const std::string& entry : inner.entries()) LEAT_TRY(inner.remove(entry));
+    for (const std::string& entry : LEAT_TRY(inner.entries())) LEAT_TRY(inner.remove(entry));
     if (::unlinkat(fd(), name.c_str(), AT_REMOVEDIR) != 0) return io_error(fmt::format("cannot remove {}", name));
     return {};
 }
 
-std::vector<std::string> ConfinedDirectory::entries() const {
+Result<std::vector<std::string>> ConfinedDirectory::entries() const {
     std::vector<std::string> names;
     const int again = ::openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (again < 0) return names;
+    if (again < 0) return io_error("cannot list a directory");
     const auto close = [](DIR* directory) { ::closedir(directory); };
     const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(again), close);
     if (listing == nullptr) {
         ::close(again);
-        return names;
+        return fail(ErrorKind::kIo, "cannot list a directory");
     }
     while (const dirent* entry = ::readdir(listing.get())) {
         const std::string name = &entry->d_name[0];

@@ -41,7 +41,7 @@ class ConfinedDirectory {
                                       const std::string& to) const;
     // A file, or a directory with all that is in it. Links are removed, not followed.
     [[nodiscard]] Result<void> remove(const std::string& name) const;
-    [[nodiscard]] std::vector<std::string> entries() const;
+    [[nodiscard]] Result<std::vector<std::string>> entries() const;
 
     [[nodiscard]] int fd() const { return fd_.get(); }
 

@@ -55,9 +55,11 @@ bool sync_all(std::vector<Unsynced>& unsynced) {
     return are_all;
 }
 
-// False: there are more than `left` files.
+// False: there are more than `left` files, or more than can be looked at now.
 bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
-    for (const std::string& name : directory.entries()) {
+    const auto names = directory.entries();
+    if (!names) return false;
+    for (const std::string& name : *names) {
         if (left-- == 0) return false;
         if (const auto inner = directory.open(name)) {
             if (!sync_all_in(*inner, left)) return false;

@@ -39,16 +39,19 @@ std::vector<std::shared_ptr<SessionStream>> StoredSession::open_streams() {
     });
 }
 
-void StoredSession::add(std::shared_ptr<SessionStream> stream) {
-    locked([&](SessionState& state) {
+void StoredSession::add(const std::shared_ptr<SessionStream>& stream) {
+    const bool has_data_ended = locked([&](SessionState& state) {
         const StreamParameters& parameters = stream->stream->parameters();
         state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
         stream->change = ++state.changes;
         stream->by_change = state.by_change.insert(state.by_change.end(), stream);
         stream->trace->horizons.insert(horizon_of(stream->view));
         state.by_handle.emplace(parameters.handle, stream);
-        state.streams.emplace(stream->id, std::move(stream));
+        state.streams.emplace(stream->id, stream);
+        return state.has_data_ended;
     });
+    // end_data() was for all streams, also for those that come later.
+    if (has_data_ended) stream->stream->end_data();
 }
 
 // The view is copied under the session's lock, so versions never go back, whichever connection comes first. A finished

@@ -125,7 +125,7 @@ class StoredSession {
     [[nodiscard]] std::shared_ptr<SessionDirectory> directory();
     [[nodiscard]] std::vector<std::shared_ptr<SessionStream>> open_streams();
 
-    void add(std::shared_ptr<SessionStream> stream);
+    void add(const std::shared_ptr<SessionStream>& stream);
     // What the stream has flushed is in the session's view from now on. False: that is nothing new.
     bool show(const std::shared_ptr<SessionStream>& stream);
     // Its metadata has grown, or ended.

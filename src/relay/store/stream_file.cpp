@@ -16,6 +16,7 @@ using trace::kIndexDirectory;
 
 Result<void> remove_index(const ConfinedDirectory& trace, const std::string& name) {
     const auto indexes = trace.open(kIndexDirectory);
+    if (!indexes && is_disk_full(indexes)) return tl::unexpected(indexes.error());
     return indexes ? indexes->remove(index_name(name)) : Result<void>();
 }
 

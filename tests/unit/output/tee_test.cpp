@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/patience.hpp"
 
 namespace leat::output {
 namespace {
@@ -49,6 +52,7 @@ class FakeRelay final : public RemoteOutput {
     bool is_on_its_way = false;
     bool is_closing = false;
     bool is_answered = true;
+    bool is_quick = false;  // stores all that it has at each look
     std::uint64_t stored_below = 0;
     std::uint64_t parts = 1;
     std::vector<std::string> calls{};
@@ -62,6 +66,10 @@ class FakeRelay final : public RemoteOutput {
         calls.push_back(fmt::format("packet {}", packet.header.packet_seq_num));
         packets.push_back(packet);
         return {};
+    }
+    bool run() override {
+        if (is_quick) store_all();
+        return false;
     }
     void write_beacon(consumer::StreamId /*stream*/, std::uint64_t timestamp) override {
         calls.push_back(fmt::format("beacon {}", timestamp));
@@ -201,7 +209,7 @@ TEST_F(TeeTest, ASlowRelayIsLeftBehindAndGoesOnWithANewPart) {
     }
     // Without the first one, which is stored.
     EXPECT_EQ(tee_->packets_missed(), 4U);
-    EXPECT_EQ(relay_->calls, (Calls{"packet 0", "packet 1", "forget"}));
+    EXPECT_EQ(relay_->calls, (Calls{"packet 0", "packet 1", "packet 2", "forget"}));
     tee_->write_beacon(kStream, 50);
     EXPECT_EQ(relay_->calls.back(), "forget");
     relay_->is_there = true;
@@ -213,6 +221,40 @@ TEST_F(TeeTest, ASlowRelayIsLeftBehindAndGoesOnWithANewPart) {
     const auto warnings = tee_->take_warnings();
     ASSERT_EQ(warnings.size(), 2U);
     EXPECT_NE(warnings[1].find("misses 4 packets with 8 events"), std::string::npos) << warnings[1];
+}
+
+// Rings may hold more than the copies may.
+TEST_F(TeeTest, AQuickRelayIsNotLeftBehindWithinADrain) {
+    relay_->is_quick = true;
+    for (std::uint64_t number = 0; number < 10; ++number) ASSERT_TRUE(write(number));
+    EXPECT_EQ(tee_->packets_missed(), 0U);
+    tee_->flush();
+    EXPECT_EQ(relay_->packets.size(), 10U);
+}
+
+// Each time is a new part of the session.
+TEST_F(TeeTest, ARelayThatIsLeftBehindAgainComesBackLater) {
+    std::uint64_t number = 0;
+    const auto leave_behind = [&] {
+        const std::uint64_t missed = tee_->packets_missed();
+        while (tee_->packets_missed() == missed) write_and_flush(number++);
+        relay_->is_there = true;
+        ++relay_->parts;
+    };
+    const auto comes_back = [&] {
+        tee_->run();
+        const auto warnings = tee_->take_warnings();
+        return std::ranges::any_of(
+            warnings, [](const auto& one) { return one.find("is back, in a new part") != std::string::npos; });
+    };
+    leave_behind();
+    EXPECT_TRUE(comes_back());
+    for (const std::chrono::seconds pause : {std::chrono::seconds(1), std::chrono::seconds(2)}) {
+        const auto before = std::chrono::steady_clock::now();
+        leave_behind();
+        EXPECT_GE(tee_->deadline(), before + pause);
+        EXPECT_TRUE(test::wait_until(comes_back));
+    }
 }
 
 TEST_F(TeeTest, AChunkWaitsForWhatIsBeforeItAndHoldsBackWhatIsAfterIt) {

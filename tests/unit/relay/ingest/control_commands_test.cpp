@@ -97,6 +97,16 @@ TEST_F(ControlCommandsTest, AcknowledgedIsWhatIsStored) {
     EXPECT_FALSE(is_stored(1)) << "its index has not come";
 }
 
+// A producer may go on to make streams, and sends what it has in a new session once it knows that this came to nothing.
+TEST_F(ControlCommandsTest, StreamThatComesAfterTheDataConnectionWaitsForNone) {
+    producer.begin_session();
+    producer.session().end_data(std::chrono::steady_clock::now());
+    const std::uint64_t stream = producer.add_stream("channel_0");
+    producer.send_index(stream, 0, 6);
+    const auto outcome = producer.run(RelayCommand::kDataPending, wire::DataPending{stream, 0});
+    EXPECT_TRUE(outcome.error);
+}
+
 TEST_F(ControlCommandsTest, ClearsAreForThoseWhoMay) {
     relay.set_policy({.is_clear_allowed = false});
     producer.begin_session();

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "ctf/metadata/metadata_packets.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/local_producer.hpp"
 #include "support/open_descriptors.hpp"
 #include "trace/sync_file.hpp"
@@ -185,6 +186,32 @@ TEST_F(ViewerSessionTest, ViewerOfManyStreamsKeepsFewFilesOpen) {
     for (const std::string& channel : channels) EXPECT_EQ(viewer.next_index(ids.at(channel)).status, IndexStatus::kOk);
     for (const std::string& channel : channels) EXPECT_EQ(packet({ids.at(channel), 0, 6}), "packet");
     EXPECT_LE(test::open_descriptors(), before + 2 * 64);
+}
+
+// Viewers give a trace up whose metadata they are told to be broken.
+TEST_F(ViewerSessionTest, MetadataForWhichThereIsNoDescriptorComesLater) {
+    send_metadata("trace");
+    producer.publish();
+    attach();
+    producer.close_stream(metadata);
+    {
+        const test::NoDescriptorLeft none;
+        EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kNoNew));
+    }
+    EXPECT_EQ(next_metadata(), "trace");
+}
+
+// A clear may take it away between index and packet.
+TEST_F(ViewerSessionTest, FileInUseStaysOpenHoweverOftenOthersAreAskedFor) {
+    std::vector<std::string> channels{"first", "second", "third"};
+    for (const std::string& channel : channels) producer.send_packet(producer.add_stream(channel), 0, "packet");
+    producer.publish();
+    attach();
+    for (const std::string& channel : channels) ASSERT_EQ(viewer.next_index(ids.at(channel)).status, IndexStatus::kOk);
+    for (int i = 0; i < 200; ++i)
+        for (const std::string& channel : {channels[1], channels[2]}) (void)viewer.next_index(ids.at(channel));
+    std::filesystem::remove_all(scratch.path());
+    EXPECT_EQ(packet({ids.at("first"), 0, 6}), "packet");
 }
 
 // babeltrace2 has given the trace up by then.

@@ -89,6 +89,25 @@ TEST_F(SessionDirectoryTest, ChunkThatCannotBeDeletedNowIsDeletedLater) {
     EXPECT_TRUE(exists("ust/uid/of-1"));
 }
 
+// Wherever it comes to an end of them: a directory that cannot be listed is not an empty one.
+TEST_F(SessionDirectoryTest, ChunkIsDeletedHoweverFewDescriptorsThereWere) {
+    for (std::uint64_t count = 0; count < 6; ++count) {
+        auto first = create(2 * count);
+        auto second = create(2 * count + 1);
+        const std::string file = fmt::format("of-{}", first->id);
+        close(*first, kDelete);
+        {
+            const test::FewDescriptorsLeft few(count);
+            directory.leave(*first);
+        }
+        directory.settle();
+        for (const auto& entry : fs::recursive_directory_iterator(scratch.path()))
+            EXPECT_NE(entry.path().filename(), file) << entry.path() << ", " << count << " descriptors";
+        close(*second, kDelete);
+        directory.leave(*second);
+    }
+}
+
 // The test makes one rename fail half way.
 TEST_F(SessionDirectoryTest, ChunkIsMovedAsAWholeOrNotAtAll) {
     auto first = create(0);
@@ -183,6 +202,18 @@ TEST_F(SessionDirectoryTest, ThirdOpenChunkIsRefused) {
 TEST_F(SessionDirectoryTest, NameOfASnapshotCannotLeaveTheDirectory) {
     EXPECT_FALSE(directory.create_chunk({.chunk_id = 0, .override_name = ".."}));
     EXPECT_FALSE(directory.create_chunk({.chunk_id = 0, .override_name = "a/b"}));
+}
+
+TEST(ConfinedDirectory, DirectoryThatCannotBeOpenedIsNotLeft) {
+    const test::ScratchDirectory scratch;
+    const auto root = *ConfinedDirectory::open_root(scratch.path().string());
+    for (rlim_t count = 0; count < 3; ++count) {
+        const test::FewDescriptorsLeft few(count);
+        (void)root.make_fresh("fresh");
+        (void)root.make_fresh("fresh");
+    }
+    // Of the last two, if they could be.
+    EXPECT_LE(root.entries()->size(), 2U);
 }
 
 TEST(ConfinedDirectory, LinksAreNotFollowed) {
