@@ -29,6 +29,8 @@ void add_recover_command(CLI::App& app, int& exit_status);
 void add_stats_command(CLI::App& app, int& exit_status);
 void add_view_command(CLI::App& app, int& exit_status);
 // The verbs that steer the session daemon, a group each.
+void add_create_verb(CLI::App& app, int& exit_status);
+void add_snapshot_verb(CLI::App& app, int& exit_status);
 void add_session_verbs(CLI::App& app, int& exit_status);
 void add_channel_verbs(CLI::App& app, int& exit_status);
 void add_event_verbs(CLI::App& app, int& exit_status);

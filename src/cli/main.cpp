@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.hpp"
 #include "cli/empty_values.hpp"
@@ -18,11 +20,41 @@
 namespace leat::cli {
 namespace {
 
-constexpr std::array kCommands{
-    add_record_command, add_view_command,    add_stats_command, add_export_command,
-    add_check_commands, add_recover_command, add_session_verbs, add_channel_verbs,
-    add_event_verbs,    add_tracking_verbs,  add_listing_verbs, add_definition_verbs,
+struct CommandGroup {
+    AddCommand add;
+    std::vector<std::string_view> names;
 };
+
+// In the order of `leat --help`.
+std::vector<CommandGroup> command_groups() {
+    return {
+        {add_record_command, {"record"}},
+        {add_view_command, {"view"}},
+        {add_stats_command, {"stats"}},
+        {add_export_command, {"export"}},
+        {add_check_commands, {"check", "repair"}},
+        {add_recover_command, {"recover"}},
+        {add_create_verb, {"create"}},
+        {add_snapshot_verb, {"snapshot"}},
+        {add_session_verbs, {"start", "stop", "rotate", "destroy", "clear", "set-session", "regenerate"}},
+        {add_channel_verbs, {"enable-channel", "disable-channel", "add-context"}},
+        {add_event_verbs, {"enable-event", "disable-event"}},
+        {add_tracking_verbs, {"track", "untrack"}},
+        {add_listing_verbs, {"list", "status"}},
+        {add_definition_verbs, {"save", "load"}},
+    };
+}
+
+// Options take time: more than most commands need for what they do. So there are those of the command that is given
+// alone, or of all.
+void add_commands(CLI::App& app, int& exit_status, std::span<char* const> arguments) {
+    const std::string_view word = arguments.size() < 2 ? "" : arguments[1];
+    const auto groups = command_groups();
+    const auto given = std::ranges::find_if(
+        groups, [&](const CommandGroup& group) { return std::ranges::find(group.names, word) != group.names.end(); });
+    if (given != groups.end()) return given->add(app, exit_status);
+    for (const CommandGroup& group : groups) group.add(app, exit_status);
+}
 
 constexpr char kFooter[] =
     "Examples:\n"
@@ -62,7 +94,7 @@ int run(int argc, char** argv) {
     app.footer(kFooter);
     app.require_subcommand(1);
     int exit_status = kExitOk;
-    for (const AddCommand add_command : kCommands) add_command(app, exit_status);
+    add_commands(app, exit_status, all_arguments);
     app.parse_complete_callback([&app] { refuse_empty_values(app); });
     try {
         app.parse(with_empty_values(app, all_arguments));

@@ -1,6 +1,6 @@
 #include "session/event_description.hpp"
 
-#include <unordered_set>
+#include <set>
 
 #include "ctf/tsdl/tsdl_lexer.hpp"
 
@@ -86,8 +86,8 @@ class MemberNames {
         return lengths_avoid_.contains(shown) || lengths_avoid_.contains("_" + shown);
     }
 
-    std::unordered_set<std::string> lengths_avoid_;  // all fields, as they are shown and written; lengths so far
-    std::unordered_set<std::string> shown_;          // the fields so far
+    std::set<std::string> lengths_avoid_;  // all fields, as they are shown and written; lengths so far
+    std::set<std::string> shown_;          // the fields so far
 };
 
 ctf::FieldClass element_of(const FieldDescription& field) {

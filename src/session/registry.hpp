@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -90,9 +90,10 @@ class Registry {
         EventOrigin origin;
     };
     DescriptionBudget* budget_;
-    std::int64_t taken_ = 0;                                               // from the budget
-    std::deque<Entry> classes_;                                            // by id
-    std::unordered_map<std::string, std::vector<std::uint32_t>> by_name_;  // more than one: versions
+    std::int64_t taken_ = 0;     // from the budget
+    std::deque<Entry> classes_;  // by id
+    std::map<std::string, std::vector<std::uint32_t>>
+        by_name_;  // more than one: versions. No hash: programs choose names
 };
 
 }  // namespace leat::session

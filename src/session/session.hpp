@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "base/result.hpp"
@@ -144,12 +143,12 @@ class Session {
     Tracked tracked_;
     bool is_active_ = false;
     std::map<RegistryKey, std::unique_ptr<Trace>> traces_;
-    std::unordered_set<std::string> paths_of_processes_;  // that were given lately
+    std::set<std::string> paths_of_processes_;  // that were given lately
     std::vector<KnownConflict> conflicts_;
     Refused refused_;
     std::map<std::size_t, std::uint32_t> waiting_;  // numbers of channels without rings, by index
     std::uint64_t registrations_ = 0;
-    std::unordered_set<std::string> names_seen_;
+    std::set<std::string> names_seen_;
 };
 
 }  // namespace leat::session

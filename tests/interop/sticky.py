@@ -133,6 +133,17 @@ class Chunks(StickyTest):
         self.assertEqual(discarded(counts), 0)
         self.assertEqual(self.named(self.read(self.chunks_of(directory)[-1])), [(2, "two"), (1, "changed")])
 
+    def test_chunk_that_does_not_begin_has_none(self):
+        """They would come again, into rings that may be full."""
+        self.sticky("set 1 one")
+        directory = self.create_active("web", "queue:*")
+        wait_until(lambda: self.session("web")["channels"][0]["events"] == 1, "nothing is stored")
+        (directory / "archives").write_text("in the way")
+        for _ in range(3):
+            self.leat("rotate", status=1)
+        (directory / "archives").unlink()
+        self.assertEqual(self.named(self.complete_trace("web", directory)), [(1, "one")])
+
     def test_cleared_chunk_has_them_again(self):
         self.sticky("set 1 one")
         directory = self.create_active("web", "queue:*")

@@ -46,25 +46,6 @@ Outcome<void> create(const CreateOptions& options, Steering& steering) {
     return {};
 }
 
-void add_create(CLI::App& app, int& exit_status) {
-    const auto [command, options] = add_verb(app, exit_status, "create", "make a session", create);
-    add_session_argument(command, options, "name of the new session");
-    command.get_option("NAME")->required();
-    add_place_options(command, options);
-    add_limit_options(command, options.limits);
-    command.add_flag("--snapshot", options.is_for_snapshots,
-                     "Keep the last events in the rings alone, and store them in snapshots: by leat snapshot record, "
-                     "when a program asks for one, and when one crashes. --max-size then limits each of them");
-    command
-        .add_option("--snapshot-on", options.snapshot_on,
-                    "With --snapshot: store one when an event of this name happens")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("GLOB");
-    command.footer(kCreateFooter);
-}
-
 // Verbs that have a session, and nothing else.
 Outcome<Json> ask_for_session(const char* verb, const VerbOptions& options, Steering& steering) {
     steering.result() = LEAT_TRY(steering.ask(request_of(verb, options.session)));
@@ -179,7 +160,41 @@ Outcome<void> snapshot(const SnapshotOptions& options, Steering& steering) {
     return {};
 }
 
-void add_snapshot(CLI::App& app, int& exit_status) {
+struct RegenerateOptions : VerbOptions {
+    std::string what{};
+};
+
+Outcome<void> regenerate(const RegenerateOptions& options, Steering& steering) {
+    Json request = request_of("regenerate", options.session);
+    request["what"] = options.what;
+    steering.result() = LEAT_TRY(steering.ask(request));
+    steering.say(
+        fmt::format("{} of session {} written again", options.what, quoted_member(steering.result(), "session")));
+    return {};
+}
+
+}  // namespace
+
+void add_create_verb(CLI::App& app, int& exit_status) {
+    const auto [command, options] = add_verb(app, exit_status, "create", "make a session", create);
+    add_session_argument(command, options, "name of the new session");
+    command.get_option("NAME")->required();
+    add_place_options(command, options);
+    add_limit_options(command, options.limits);
+    command.add_flag("--snapshot", options.is_for_snapshots,
+                     "Keep the last events in the rings alone, and store them in snapshots: by leat snapshot record, "
+                     "when a program asks for one, and when one crashes. --max-size then limits each of them");
+    command
+        .add_option("--snapshot-on", options.snapshot_on,
+                    "With --snapshot: store one when an event of this name happens")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name("GLOB");
+    command.footer(kCreateFooter);
+}
+
+void add_snapshot_verb(CLI::App& app, int& exit_status) {
     const auto [command, options] =
         add_verb(app, exit_status, "snapshot", "store what happened last, of a session of snapshots", snapshot);
     command.add_option("WHAT", options.what, "record")->required()->check(CLI::IsMember({"record"}));
@@ -200,24 +215,7 @@ void add_snapshot(CLI::App& app, int& exit_status) {
         "  leat snapshot record web -o net://relay-host");
 }
 
-struct RegenerateOptions : VerbOptions {
-    std::string what{};
-};
-
-Outcome<void> regenerate(const RegenerateOptions& options, Steering& steering) {
-    Json request = request_of("regenerate", options.session);
-    request["what"] = options.what;
-    steering.result() = LEAT_TRY(steering.ask(request));
-    steering.say(
-        fmt::format("{} of session {} written again", options.what, quoted_member(steering.result(), "session")));
-    return {};
-}
-
-}  // namespace
-
 void add_session_verbs(CLI::App& app, int& exit_status) {
-    add_create(app, exit_status);
-    add_snapshot(app, exit_status);
     struct Simple {
         const char* name;
         const char* description;

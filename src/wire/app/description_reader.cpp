@@ -1,8 +1,8 @@
 #include "wire/app/description_reader.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
-#include <unordered_set>
 
 #include "base/printable_text.hpp"
 #include "leat/abi.h"
@@ -140,7 +140,7 @@ Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
     if (tracepoint.log_level < 0 || tracepoint.log_level > 14)
         return refused("it has log level {}", tracepoint.log_level);
     if (!is_all_printable(tracepoint.model_uri)) return refused("its URI has control characters");
-    std::unordered_set<std::string_view> names;
+    std::set<std::string_view> names;  // no hash: programs choose them
     for (const FieldDescription& field : tracepoint.fields) {
         LEAT_TRY(check_field(field));
         if (!names.insert(field.name).second) return refused("it has two fields \"{}\"", field.name);
