@@ -1,4 +1,5 @@
-# Makes a test of each suite of a test program: cmake -DPROGRAM=... -DFILE=... -DPROPERTIES=... -DALONE=REGEX -P THIS
+# Makes a test of each suite of a test program: cmake -DPROGRAM=... -DFILE=... -DPROPERTIES=... -DALONE=REGEX
+# -DPREFIX=... -P THIS
 #
 # Under sanitizers, a process takes longer to begin than most tests take. Models, which take long, and suites that match ALONE
 # have a process for each of their tests.
@@ -11,8 +12,8 @@ if(ALONE)
   string(APPEND alone "|${ALONE}")
 endif()
 macro(add name)
-  string(APPEND script "add_test([==[${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${ARGN}]==])\n"
-                       "set_tests_properties([==[${name}]==] PROPERTIES ${PROPERTIES})\n")
+  string(APPEND script "add_test([==[${PREFIX}/${name}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${ARGN}]==])\n"
+                       "set_tests_properties([==[${PREFIX}/${name}]==] PROPERTIES ${PROPERTIES})\n")
 endmacro()
 foreach(line IN LISTS listed)
   if(line MATCHES "^([^ ]+)\\. *$")

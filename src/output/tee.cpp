@@ -47,10 +47,14 @@ Result<void> Tee::write_packet(const consumer::Packet& packet) {
 }
 
 // Rings may hold more than the copies may: the relay gets what it takes, and says what it has, also during a drain.
+// Each look takes as long as there are streams, so there are few.
 bool Tee::has_room_for(const consumer::Packet& packet) {
-    if (behind_ + size_of(packet) <= max_behind_ / 2) return true;
+    const std::size_t behind = behind_ + size_of(packet);
+    if (behind <= std::min(std::max(max_behind_ / 2, next_look_), max_behind_)) return true;
     second_->run();
+    was_connected_ |= second_->is_connected();
     free_stored();
+    next_look_ = behind_ + max_behind_ / 32;
     return behind_ + size_of(packet) <= max_behind_;
 }
 
@@ -72,6 +76,7 @@ bool Tee::run() {
     second_->run();
     was_connected_ |= second_->is_connected();
     free_stored();
+    next_look_ = 0;
     if (may_catch_up()) catch_up();
     hand_over();
     close_second();
@@ -206,6 +211,7 @@ void Tee::miss_unstored() {
 
 void Tee::leave_behind() {
     constexpr std::chrono::minutes kLongest{1};
+    part_left_ = second_->part();
     miss_unstored();
     is_left_behind_ = true;
     const Clock::time_point now = Clock::now();
@@ -217,6 +223,9 @@ void Tee::leave_behind() {
 }
 
 bool Tee::may_catch_up() const { return is_left_behind_ && second_->is_connected() && Clock::now() >= may_catch_up_; }
+
+// The streams of the second go on when it has caught up, not when it is connected.
+std::uint64_t Tee::part() const { return first_->part() + (is_left_behind_ ? part_left_ : second_->part()); }
 
 Tee::Clock::time_point Tee::deadline() const {
     const bool is_to_catch_up = is_left_behind_ && second_->is_connected();

@@ -51,7 +51,7 @@ class Tee final : public consumer::Output {
     void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override;
     void cycle_done(std::uint64_t horizon) override { first_->cycle_done(horizon); }
     [[nodiscard]] std::uint64_t stored(consumer::StreamId stream) const override { return first_->stored(stream); }
-    [[nodiscard]] std::uint64_t part() const override { return first_->part() + second_->part(); }
+    [[nodiscard]] std::uint64_t part() const override;
     [[nodiscard]] std::size_t max_packet_size() const override;
 
     [[nodiscard]] std::vector<pollfd> wanted() const override { return second_->wanted(); }
@@ -118,11 +118,13 @@ class Tee final : public consumer::Output {
     std::deque<Step> steps_{};                                 // that the second has not been told
     std::map<consumer::StreamId, std::deque<Copy>> handed_{};  // that the second has not stored
     std::size_t behind_ = 0;                                   // bytes of both
+    std::size_t next_look_ = 0;                                // at what the second has stored: when so much is behind
     bool is_turning_ = false;                                  // to a chunk that the second was asked for
     bool is_clearing_ = false;                                 // by that chunk
     bool has_gone_on_ = false;                                 // with a session of another process, not cleared since
     std::uint64_t connections_cleared_ = 0;                    // how many there had been at the last clear
     bool is_left_behind_ = false;
+    std::uint64_t part_left_ = 0;    // of the second, when it was left behind
     Clock::time_point caught_up_{};  // when it did last
     Clock::duration pause_{};        // before it may again
     Clock::time_point may_catch_up_{};

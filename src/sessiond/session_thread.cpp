@@ -680,9 +680,9 @@ Result<std::string> SessionThread::rotate_at_relay() {
     Result<void> rotated;
     for (host::Recording* const recording : all) {
         const auto path = recording->output().begin_chunk();
+        has_begun_anew_ = true;  // perhaps also where the relay goes away meanwhile
         if (!path && rotated) rotated = tl::unexpected(path.error());
         if (path) paths += (paths.empty() ? "" : ", ") + *path;
-        has_begun_anew_ |= path.has_value();
     }
     begin_streams();
     if (!rotated) return tl::unexpected(std::move(rotated).error());
@@ -729,8 +729,10 @@ std::string SessionThread::settle_to_clear() {
         }
         if (!is_disk_full || stored == before) break;
         before = stored;
-        for (host::Recording* const recording : all)
+        for (host::Recording* const recording : all) {
             if (!recording->output().clear()) return trouble;
+            has_begun_anew_ = true;
+        }
         resume_all();
         for (const Recorded& recorded : finishing_) recorded.recording->begin_finish();  // tries again
         trouble = settle_all(trouble_for_others_of);
@@ -744,8 +746,8 @@ Result<void> SessionThread::clear_now() {
     Result<void> cleared;
     for (host::Recording* const recording : recordings()) {
         cleared = recording->output().clear();
+        has_begun_anew_ = true;  // perhaps also where a relay goes away meanwhile
         if (!cleared) break;
-        has_begun_anew_ = true;
         if (recording->is_for_snapshots()) recording->forget();
     }
     begin_streams();

@@ -572,7 +572,6 @@ class MaxMemory(SteerTest):
         return self.session(session)["channels"][0]["discarded"].get("not_attached", 0)
 
 
-@needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan reports every type as wrong
 class Descriptors(SteerTest):
     def test_shortage_is_told_once_and_passes(self):
         """Who has none waits, and is counted; clients are served."""

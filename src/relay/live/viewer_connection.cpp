@@ -264,8 +264,9 @@ ViewerConnection::Done ViewerConnection::get_packet(wire::GetPacket request) {
 
 ViewerConnection::Done ViewerConnection::get_metadata(wire::LiveIdRequest stream) {
     ViewerSession::ServedMetadata metadata = viewer_->metadata(stream.id);
-    while (metadata.must_go_on) {
-        co_await yield();
+    // "Nothing new" would be no answer: `leat view` has packets already that need it.
+    while (metadata.must_go_on || metadata.must_wait) {
+        co_await (metadata.must_wait ? wait_for_other() : yield());
         metadata = viewer_->metadata(stream.id);
     }
     wire::append(replies_, metadata.reply);

@@ -187,7 +187,11 @@ wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
 void ViewerSession::forget(Attachment& attachment) {
     attachment.session->remove_listener(attachment.listener);
     attachment.session->viewers.fetch_sub(1);
-    std::erase_if(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
+    std::erase_if(cursors_, [&](const auto& cursor) {
+        if (cursor.second.attachment != &attachment) return false;
+        if (cursor.second.in_open) open_.erase(*cursor.second.in_open);
+        return true;
+    });
     std::erase_if(metadata_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
     attachments_.remove_if([&](const Attachment& entry) { return &entry == &attachment; });
 }
@@ -531,7 +535,7 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     if (is_cleared) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     if (is_disk_full(found_text)) {
         note_shortage(found_text.error());
-        return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+        return {.reply = {0, wire::MetadataStatus::kNoNew}, .must_wait = true};
     }
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);

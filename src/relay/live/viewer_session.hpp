@@ -56,9 +56,10 @@ class ViewerSession {
     ServedPacket packet(const wire::GetPacket& request);
     struct ServedMetadata {
         wire::MetadataReply reply;
-        std::optional<FileRange> text;
+        std::optional<FileRange> text{};
         wire::Bytes head{};       // in front of it
         bool must_go_on = false;  // nothing is decided: to be called again, when others have had a turn
+        bool must_wait = false;   // the same, when there may be a descriptor for it
     };
     ServedMetadata metadata(std::uint64_t stream_id);
 

@@ -156,6 +156,9 @@ Result<void> ConfinedDirectory::rename(const std::string& from, const ConfinedDi
 Result<void> ConfinedDirectory::remove(const std::string& name) const {
     if (::unlinkat(fd(), name.c_str(), 0) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return io_error(fmt::format("cannot remove {}", name));
+    // An empty one takes no descriptors, of which there may be none.
+    if (::unlinkat(fd(), name.c_str(), AT_REMOVEDIR) == 0) return {};
+    if (errno != ENOTEMPTY && errno != EEXIST) return io_error(fmt::format("cannot remove {}", name));
     const ConfinedDirectory inner = LEAT_TRY(open(name));
     for (const std::string& entry : LEAT_TRY(inner.entries())) LEAT_TRY(inner.remove(entry));
     if (::unlinkat(fd(), name.c_str(), AT_REMOVEDIR) != 0) return io_error(fmt::format("cannot remove {}", name));

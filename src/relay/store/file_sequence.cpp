@@ -125,9 +125,10 @@ void FileSequence::finish() {
 
 void FileSequence::discard() {
     if (place_ == nullptr) return;
+    const std::vector<std::uint64_t> open = numbers();
+    files_.clear();  // first: to remove them takes descriptors
     if (const auto trace = place_->open_directory())
-        for (const StreamFile& file : files_) (void)StreamFile::remove(*trace, place_->file_name(file.number()));
-    files_.clear();
+        for (const std::uint64_t number : open) (void)StreamFile::remove(*trace, place_->file_name(number));
     next_ = first_;
 }
 

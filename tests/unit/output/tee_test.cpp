@@ -241,11 +241,14 @@ TEST_F(TeeTest, ARelayThatIsLeftBehindAgainComesBackLater) {
         relay_->is_there = true;
         ++relay_->parts;
     };
+    // A consumer begins a part when it is back, and only then.
     const auto comes_back = [&] {
-        tee_->run();
+        const bool is_new_part = tee_->run();
         const auto warnings = tee_->take_warnings();
-        return std::ranges::any_of(
+        const bool is_back = std::ranges::any_of(
             warnings, [](const auto& one) { return one.find("is back, in a new part") != std::string::npos; });
+        EXPECT_EQ(is_new_part, is_back);
+        return is_back;
     };
     leave_behind();
     EXPECT_TRUE(comes_back());

@@ -214,6 +214,22 @@ TEST_F(ViewerSessionTest, FileInUseStaysOpenHoweverOftenOthersAreAskedFor) {
     EXPECT_EQ(packet({ids.at("first"), 0, 6}), "packet");
 }
 
+TEST_F(ViewerSessionTest, FilesOfASessionThatItLeavesAreForgotten) {
+    constexpr int kStreams = 200;
+    std::vector<std::string> channels;
+    for (int i = 0; i < kStreams; ++i)
+        producer.send_packet(producer.add_stream(channels.emplace_back(fmt::format("many_{}", i))), 0, "packet");
+    producer.publish();
+    const std::size_t before = test::open_descriptors();
+    for (int times = 0; times < 3; ++times) {
+        attach();
+        for (int i = 0; i < kStreams; i += times + 1)
+            EXPECT_EQ(viewer.next_index(ids.at(channels[static_cast<std::size_t>(i)])).status, IndexStatus::kOk);
+        EXPECT_EQ(viewer.detach(id()), wire::DetachStatus::kOk);
+        EXPECT_EQ(test::open_descriptors(), before);
+    }
+}
+
 // babeltrace2 has given the trace up by then.
 TEST_F(ViewerSessionTest, StreamsThatComeWhenAllOthersHaveEndedAreAnotherTrace) {
     const std::string hang_up = fmt::format("({})", IndexStatus::kHangUp);
