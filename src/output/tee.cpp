@@ -51,10 +51,7 @@ Result<void> Tee::write_packet(const consumer::Packet& packet) {
 bool Tee::has_room_for(const consumer::Packet& packet) {
     const std::size_t behind = behind_ + size_of(packet);
     if (behind <= std::min(std::max(max_behind_ / 2, next_look_), max_behind_)) return true;
-    second_->run();
-    was_connected_ |= second_->is_connected();
-    free_stored();
-    next_look_ = behind_ + max_behind_ / 32;
+    run_second();
     return behind_ + size_of(packet) <= max_behind_;
 }
 
@@ -71,12 +68,16 @@ std::size_t Tee::max_packet_size() const {
     return std::min({first_->max_packet_size(), second_->max_packet_size(), kMaxCopy});
 }
 
-bool Tee::run() {
-    first_->run();
+void Tee::run_second() {
     second_->run();
     was_connected_ |= second_->is_connected();
     free_stored();
-    next_look_ = 0;
+    next_look_ = behind_ + max_behind_ / 32;
+}
+
+bool Tee::run() {
+    first_->run();
+    run_second();
     if (may_catch_up()) catch_up();
     hand_over();
     close_second();

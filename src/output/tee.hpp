@@ -95,6 +95,7 @@ class Tee final : public consumer::Output {
     };
 
     void close_second();
+    void run_second();
     void hand_over();
     [[nodiscard]] bool hand_over(Step& step);
     void end_turn();
