@@ -48,6 +48,7 @@ Result<std::unique_ptr<BlockOutput>> BlockOutput::create(const std::filesystem::
     const bool is_new = LEAT_TRY(make_empty_directory(directory));
     std::unique_ptr<BlockOutput> output(new BlockOutput(directory, channel, max_size));
     output->has_made_directory_ = is_new;
+    output->directory_fd_ = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     auto opened = output->open_file(trace::kMetadataFile);
     for (const std::uint32_t cpu : cpus) {
         if (!opened || cpu >= cpu_rings) break;
@@ -59,9 +60,9 @@ Result<std::unique_ptr<BlockOutput>> BlockOutput::create(const std::filesystem::
 }
 
 Result<std::size_t> BlockOutput::open_file(const std::string& name) {
-    File file{.path = directory_ / name, .fd = {}};
-    file.fd = UniqueFd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
-    if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", file.path.string()));
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    File file{.name = name, .fd = UniqueFd(::openat(directory_fd_.get(), name.c_str(), kFlags, kFileMode))};
+    if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", path_of(file)));
     files_.push_back(std::move(file));
     return files_.size() - 1;
 }
@@ -164,28 +165,26 @@ bool BlockOutput::written(std::uint64_t number, std::int64_t result) {
     if (result == -EINTR || result == -EAGAIN) return true;
     if (result < 0) {
         errno = static_cast<int>(-result);
-        fail(io_error(fmt::format("cannot write {}", files_[found->file].path.string())).value());
+        fail(io_error(fmt::format("cannot write {}", path_of(files_[found->file]))).value());
         return true;
     }
     if (static_cast<std::uint64_t>(result) > found->size() - found->written) {
-        fail(corrupt("more bytes of {} were written than there are", files_[found->file].path.string()).value());
+        fail(corrupt("more bytes of {} were written than there are", path_of(files_[found->file])).value());
         return true;
     }
     found->written += static_cast<std::uint64_t>(result);
     if (found->written != found->size()) return true;
     found->state = Block::State::kDone;
-    forget_done();
+    note_done(*found);
     return true;
 }
 
 // A stream is stored up to its first block that is not done; a file has no gap up to its own.
-void BlockOutput::forget_done() {
-    for (const auto& [stream, file] : file_numbers_) {
-        for (const Block& block : blocks_) {
-            if (block.file != file) continue;
-            if (block.state != Block::State::kDone) break;
-            next_stored_[stream] = block.sequence_number + 1;
-        }
+void BlockOutput::note_done(const Block& done) {
+    for (const Block& block : blocks_) {
+        if (block.file != done.file || block.is_metadata) continue;
+        if (block.state != Block::State::kDone) break;
+        next_stored_[block.stream] = block.sequence_number + 1;
     }
     while (!blocks_.empty() && blocks_.front().state == Block::State::kDone) {
         files_[blocks_.front().file].stored = blocks_.front().offset + blocks_.front().size();
@@ -228,12 +227,12 @@ void BlockOutput::close() {
         if (error_ && ::ftruncate(file.fd.get(), static_cast<off_t>(file.stored)) != 0) file.stored = 1;
         const bool is_empty = error_ ? file.stored == 0 : file.size == 0;
         file.fd = {};
-        if (is_empty) ::unlink(file.path.c_str());
+        if (is_empty) ::unlinkat(directory_fd_.get(), file.name.c_str(), 0);
     }
 }
 
 void BlockOutput::remove_if_unused() {
-    for (const File& file : files_) ::unlink(file.path.c_str());
+    for (const File& file : files_) ::unlinkat(directory_fd_.get(), file.name.c_str(), 0);
     files_.clear();
     if (has_made_directory_) ::rmdir(directory_.c_str());
 }

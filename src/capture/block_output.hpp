@@ -82,7 +82,7 @@ class BlockOutput final : public consumer::Output {
 
   private:
     struct File {
-        std::filesystem::path path;
+        std::string name;
         UniqueFd fd;
         std::uint64_t size = 0;    // with all blocks
         std::uint64_t stored = 0;  // bytes from its start, without a gap
@@ -93,12 +93,14 @@ class BlockOutput final : public consumer::Output {
     Result<std::size_t> open_file(const std::string& name);
     Result<std::size_t> file_of(consumer::StreamId stream);
     [[nodiscard]] bool has_room_for(std::uint64_t size, bool has_records) const;
+    [[nodiscard]] std::string path_of(const File& file) const { return (directory_ / file.name).string(); }
     void add(Block block);
-    void forget_done();
+    void note_done(const Block& done);
     void fail(Error error);
     void give_up_the_rest();
 
     std::filesystem::path directory_;
+    UniqueFd directory_fd_;  // programs change their directory, and people rename this one
     std::string channel_;
     consumer::SizeLimit limit_;  // of metadata, too
     consumer::SizeLimit::Kept kept_;

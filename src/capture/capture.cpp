@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <span>
 
@@ -31,13 +33,22 @@ class TimeOfCapture final : public ring::TimeSource {
     bool is_trusted_ = system_->is_tsc_trusted();
 };
 
-// Those that this process may run on.
+// Those that this process may run on: any of its threads, of which the one that starts the capture may have a CPU to
+// itself.
 std::vector<std::uint32_t> own_cpus() {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    const auto add = [&all](pid_t thread) {
+        cpu_set_t allowed;
+        if (::sched_getaffinity(thread, sizeof allowed, &allowed) == 0) CPU_OR(&all, &all, &allowed);
+    };
+    add(0);
+    std::error_code error;
+    for (std::filesystem::directory_iterator at("/proc/self/task", error); !error && at != end(at); at.increment(error))
+        if (const int thread = std::atoi(at->path().filename().c_str()); thread > 0) add(thread);
     std::vector<std::uint32_t> cpus;
-    cpu_set_t allowed;
-    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
     for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-        if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+        if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
     return cpus;
 }
 
@@ -101,7 +112,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     if (!tracepoints->has_files()) {
         output->remove_if_unused();
         return refused(
-            "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, has "
+            "no tracepoint can be captured, as none has a file of this process: is /dev/shm full or not writable, has "
             "somebody removed it, or is LEAT_RUNTIME_DIR empty?");
     }
     std::unique_ptr<Capture> capture(
@@ -131,7 +142,26 @@ Capture::~Capture() {
     try {
         write_rest();
     } catch (const std::exception&) {
-        // There is no memory: what is stored stays as it is.
+        give_up_without_memory();
+    }
+}
+
+// The kernel may be writing blocks that are about to go. Each round has one fewer of them, whatever fails.
+void Capture::give_up_without_memory() noexcept {
+    output_->fail_without_memory();
+    while (writer_ != nullptr && writer_->count() != 0) {
+        writer_->wait();
+        try {
+            take_done();
+        } catch (const std::exception&) {
+            continue;
+        }
+    }
+    try {
+        output_->take_back();
+        output_->close();
+    } catch (const std::exception&) {
+        return;  // files may have gaps then
     }
 }
 

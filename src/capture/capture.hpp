@@ -84,6 +84,7 @@ class Capture {
     void warn(std::string warning);
     void record_sticky_values(const session::StickyProgram& program);
     void write_rest();
+    void give_up_without_memory() noexcept;
     void look(std::uint64_t time);
     void drain(bool has_rest);
     void begin_end(End end);

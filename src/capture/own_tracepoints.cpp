@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "tracer/capture_link.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -38,6 +39,10 @@ bool is_removed(const std::string& path) {
     return std::ranges::count(find_control_files().paths, path) != 0;
 }
 
+UniqueFd open_control_file(const std::string& path) {
+    return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
 session::Application application_of(const wire::ControlFile& control, uid_t uid,
                                     std::vector<wire::TracepointDescription> known) {
     return {.pid = ::getpid(),
@@ -61,7 +66,11 @@ OwnTracepoints::OwnTracepoints(session::Session& session)
 
 OwnTracepoints::~OwnTracepoints() {
     if (leat_capture_process() != process_) return;
-    switch_off();
+    try {
+        switch_off();
+    } catch (const std::exception&) {
+        // There is no memory. Their channel goes: what is still on is discarded.
+    }
     for (const std::uint32_t channel : channels_) leat_capture_detach(channel);
     leat_capture_end();
 }
@@ -91,7 +100,7 @@ std::vector<std::string> OwnTracepoints::switch_on() {
 
 // The file may be gone again: its library, too.
 Result<void> OwnTracepoints::switch_on(const std::string& path, std::vector<std::string>& warnings) {
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    UniqueFd fd = open_control_file(path);
     if (!fd.is_open() && errno == ENOENT) {
         if (is_removed(path)) return refused("tracepoints are not captured: somebody has removed {}", path);
         return {};
@@ -134,9 +143,20 @@ Result<void> OwnTracepoints::attach(const session::TraceChannel& channel) {
     return {};
 }
 
+// Files that have come in place of ours have what was on.
+void OwnTracepoints::find_copies() {
+    changes_ = leat_capture_control_changes();
+    for (const std::string& path : find_control_files().paths) {
+        if (std::ranges::count(modules_, path, &Module::path) != 0) continue;
+        UniqueFd fd = open_control_file(path);
+        if (!fd.is_open()) continue;
+        if (auto control = wire::ControlFile::open(std::move(fd), kLane))
+            modules_.push_back({path, *std::move(control)});
+    }
+}
+
 void OwnTracepoints::switch_off() {
-    // Files that have come in place of ours have what was on.
-    if (has_switched_ && has_news()) (void)switch_on();
+    if (has_switched_ && has_news()) find_copies();
     for (Module& module : modules_)
         for (std::uint32_t i = 0; i < module.control.tracepoint_count(); ++i) (void)module.control.switch_to(i, {});
     modules_.clear();

@@ -46,6 +46,7 @@ class OwnTracepoints {
         wire::ControlFile control;
     };
     Result<void> switch_on(const std::string& path, std::vector<std::string>& warnings);
+    void find_copies();
     void note_sticky_values(const session::Application& application, const session::Orders& orders);
 
     session::Session& session_;

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/printable_text.hpp"
+#include "base/shell_word.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shell_word.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"

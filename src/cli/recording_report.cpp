@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable_text.hpp"
+#include "base/shell_word.hpp"
 #include "cli/program_file.hpp"
-#include "cli/shell_word.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/tell.hpp"

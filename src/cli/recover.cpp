@@ -2,12 +2,13 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "base/descriptors.hpp"
 #include "base/printable_text.hpp"
+#include "base/shell_word.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
-#include "cli/shell_word.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/tell.hpp"
 #include "cli/unused_name.hpp"
@@ -94,7 +95,9 @@ void print_json(const LeftSession& session, const LeftSession::Recovered& recove
 Result<bool> recover(const RecoverOptions& options) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not be so long is an error
     const LeftSession session = LEAT_TRY(LeftSession::find(options.directory));
-    const std::string output = options.output.empty() ? unused_name(session.name() + "-recovered") : options.output;
+    std::optional<UnusedDirectory> made;
+    const std::string output =
+        options.output.empty() ? made.emplace(session.name() + "-recovered").path() : options.output;
     if (trace::is_inside(output, options.directory))
         return refused("--output {} is inside of {}, which stays as it is: name a directory elsewhere", output,
                        options.directory);

@@ -92,7 +92,7 @@ class GrowingTraces {
         constexpr int kMostListings = 16;
         Watched watched;
         for (int i = 0; i < kMostListings && !watched.is_all && !stop_->has_come(); ++i) {
-            std::vector<fs::path> now = trace::find_directories(root, true);
+            std::vector<fs::path> now = trace::find_directories(root);
             watched.is_all = now == watched.directories;
             for (const fs::path& directory : now) watch_.add_directory(directory);
             watched.directories = std::move(now);
@@ -134,7 +134,7 @@ class GrowingTraces {
             LEAT_TRY(open(directory));
             is_any_new = true;
         }
-        const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root, true) == directories;
+        const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
         return Found{.is_all = is_watched && is_all, .is_expected = is_expected};
     }
 

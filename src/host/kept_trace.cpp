@@ -125,12 +125,15 @@ KnownTrace trace_from(const json& described) {
 }
 
 Result<void> describe_memory(Trace& trace, const Destination& destination) {
+    std::error_code error;
+    const auto directory = destination.directory.empty() ? std::filesystem::path()
+                                                         : std::filesystem::absolute(destination.directory, error);
     json channels = json::array();
     for (const auto& channel : trace.channels()) channels.push_back(channel_json(*channel));
     const json described{{"leat_memory", kMemoryVersion},
                          {"boot", boot_id()},
                          {"session", trace.parameters().session_name},
-                         {"directory", destination.directory.string()},
+                         {"directory", directory.string()},
                          {"channels", std::move(channels)},
                          {"trace", trace_json(trace)}};
     return trace.files()->describe(described.dump(2, ' ', false, json::error_handler_t::replace) + "\n");

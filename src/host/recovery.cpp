@@ -14,6 +14,7 @@
 #include "base/file.hpp"
 #include "base/journal.hpp"
 #include "base/printable_text.hpp"
+#include "base/shell_word.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "host/destination.hpp"
 #include "host/kept_trace.hpp"
@@ -234,9 +235,9 @@ class Recovery {
         if (known_.stored_in.empty()) return;
         for (const auto& [file, size, beyond] : output::find_unfinished_files(known_.stored_in, trace_->path()))
             recovered.warnings.push_back(fmt::format(
-                "{0} has {1} bytes that its index does not know: babeltrace2 cannot read it together with the "
-                "new trace, which has them, until you do: truncate -s {2} {0}",
-                file.string(), beyond, size));
+                "{} has {} bytes that its index does not know: babeltrace2 cannot read it together with the "
+                "new trace, which has them, until you do: truncate -s {} {}",
+                file.string(), beyond, size, shell_word(file.string())));
     }
 
     Result<void> drain(std::unique_ptr<consumer::Output> output, LeftSession::RecoveredTrace& recovered) {

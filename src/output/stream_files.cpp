@@ -63,8 +63,21 @@ std::vector<std::uint64_t> numbers_of(const std::string& stream, std::span<const
     return numbers;
 }
 
-bool ends_with(const std::filesystem::path& path, const std::filesystem::path& end) {
-    return path.string().ends_with("/" + end.string());
+// Where a session has traces of this path: in its directory, in those of chunks and snapshots, and in its archives. It
+// may be anywhere that a crashed recorder, or somebody else, has named.
+Paths directories_of_trace(const std::filesystem::path& session_directory, const std::filesystem::path& trace_path) {
+    Paths found;
+    const auto add = [&](const std::filesystem::path& chunk) {
+        std::error_code error;
+        if (std::filesystem::is_directory(chunk / trace_path, error)) found.push_back(chunk / trace_path);
+    };
+    add(session_directory);
+    for (const auto& parent : {session_directory, session_directory / "archives"}) {
+        std::error_code error;
+        for (std::filesystem::directory_iterator at(parent, error); !error && at != end(at); at.increment(error))
+            add(at->path());
+    }
+    return found;
 }
 
 }  // namespace
@@ -72,8 +85,7 @@ bool ends_with(const std::filesystem::path& path, const std::filesystem::path& e
 std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& session_directory,
                                                   const std::filesystem::path& trace_path) {
     std::vector<UnfinishedFile> unfinished;
-    for (const std::filesystem::path& directory : trace::find_directories(session_directory, false)) {
-        if (!ends_with(directory, trace_path)) continue;
+    for (const std::filesystem::path& directory : directories_of_trace(session_directory, trace_path)) {
         for (const std::filesystem::path& file : trace::find_stream_files(directory).value_or(Paths())) {
             const auto index = open_for_reading(trace::index_path(file));
             std::error_code error;

@@ -32,7 +32,7 @@ std::optional<FileId> id_of(const fs::path& directory) {
 // lead to may have been by then. One that leads back above, or to `/`, is not: that would be another walk.
 class Walk {
   public:
-    Walk(const fs::path& path, bool follows_links) : top_(path), follows_links_(follows_links) {
+    explicit Walk(const fs::path& path) : top_(path) {
         if (const auto id = id_of(path)) seen_.insert(*id);
         unread_.push_back(path);
     }
@@ -63,7 +63,7 @@ class Walk {
             if (!is_directory) continue;
             if (!entry->is_symlink(of_entry))
                 see(entry->path());
-            else if (follows_links_)
+            else
                 links_.insert(entry->path());
         }
     }
@@ -94,7 +94,6 @@ class Walk {
     static constexpr std::size_t kMostBehindLinks = 100'000;
 
     const fs::path top_;
-    const bool follows_links_;
     bool is_behind_links_ = false;
     std::set<FileId> seen_{};
     std::vector<fs::path> unread_{};
@@ -118,7 +117,7 @@ Result<TraceDirectories> find_trace_directories(const fs::path& path) {
         return not_found("{} does not exist", path.empty() ? "\"\"" : path.string());
     }
     if (!fs::is_directory(path, error)) return refused("{} is not a directory", path.string());
-    TraceDirectories below = Walk(path, true).run(error);
+    TraceDirectories below = Walk(path).run(error);
     if (error) return directory_error(path, error);
     TraceDirectories found{.paths = {}, .denied = std::move(below.denied)};
     sort_out(path, found);
@@ -135,9 +134,9 @@ Error denied_error(const fs::path& path) {
     return directory_error(path, error ? error : std::make_error_code(std::errc::permission_denied)).value();
 }
 
-std::vector<fs::path> find_directories(const fs::path& path, bool follows_links) {
+std::vector<fs::path> find_directories(const fs::path& path) {
     std::error_code ignored;
-    std::vector<fs::path> directories = Walk(path, follows_links).run(ignored).paths;
+    std::vector<fs::path> directories = Walk(path).run(ignored).paths;
     directories.insert(directories.begin(), path);
     return directories;
 }

@@ -21,8 +21,8 @@ Result<TraceDirectories> find_trace_directories(const std::filesystem::path& pat
 // What people are told of one that cannot be read.
 Error denied_error(const std::filesystem::path& path);
 
-// `path` and all directories below it, each once. `follows_links`: as find_trace_directories() does.
-std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path, bool follows_links);
+// `path` and all directories below it, each once, through links as find_trace_directories() does.
+std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path);
 
 // By which directories are known again, whatever way leads to them; the path itself if nothing is there.
 std::filesystem::path real_path(const std::filesystem::path& directory);

@@ -58,7 +58,9 @@ void leat_capture_control_files(void (*found)(const char* path, void* context), 
         path[0] = __atomic_load_n(memory->path, __ATOMIC_ACQUIRE);
         memcpy(path + 1, memory->path + 1, sizeof path - 2);
         path[sizeof path - 1] = '\0';
-        found(path[0] != '\0' ? path : nullptr, context);
+        // A child that shares its parent's file may not switch for both.
+        const bool is_ours = memory->process == process_number();
+        found(path[0] != '\0' && is_ours ? path : nullptr, context);
     }
     for (uint32_t i = unreachable_modules(); i > 0; --i) found(nullptr, context);
 }

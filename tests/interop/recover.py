@@ -28,7 +28,7 @@ LOST = re.compile(r"^WARNING: Tracer (?:lost|may have lost|discarded|may have di
 NOTHING = re.compile("(?!)")
 # Of programs whose rings somebody drains. In the gate, these rings have room for minutes: who drains may be kept waiting.
 PAUSE_US = 1000 if IS_WHOLE else 50_000
-UNFINISHED = re.compile(r" until you do: (truncate -s \d+ \S+)$")
+UNFINISHED = re.compile(r" until you do: (truncate -s \d+ .+)$")
 
 
 class Committed:

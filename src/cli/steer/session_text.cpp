@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/printable_text.hpp"
-#include "cli/shell_word.hpp"
+#include "base/shell_word.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/steer/steering.hpp"

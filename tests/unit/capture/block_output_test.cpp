@@ -53,6 +53,24 @@ TEST_F(BlockOutputTest, PacketsWaitForTheMetadataBeforeThem) {
     EXPECT_NE(output->hand_out(), nullptr);
 }
 
+// People rename it, and another capture takes its name.
+TEST_F(BlockOutputTest, FilesStayInTheirDirectoryWhateverItIsCalled) {
+    const auto trace = directory_.path() / "trace";
+    const auto moved = directory_.path() / "moved";
+    const auto output = make();
+    std::filesystem::rename(trace, moved);
+    const auto other = make();
+    ASSERT_TRUE(other->write_packet(packet(0, 0)));
+    write(*other, *other->hand_out());
+    ASSERT_TRUE(output->write_packet(packet(7, 0))) << "a ring whose first event comes later";
+    write(*output, *output->hand_out());
+    EXPECT_TRUE(std::filesystem::exists(moved / "channel0_7"));
+    output->close();
+    other->close();
+    EXPECT_EQ(size_of("channel0_0"), kSize);
+    EXPECT_EQ(size_of("channel0_7"), 0U);
+}
+
 TEST_F(BlockOutputTest, StoredUpToTheFirstPacketThatIsNot) {
     const auto output = make();
     for (std::uint64_t number = 0; number < 3; ++number) ASSERT_TRUE(output->write_packet(packet(0, number)));

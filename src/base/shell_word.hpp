@@ -6,7 +6,7 @@
 
 #include "base/printable_text.hpp"
 
-namespace leat::cli {
+namespace leat {
 
 // One word of a command that people are told to type: quoted, if a shell would not take it as it is.
 inline std::string shell_word(const std::string& text) {
@@ -19,4 +19,4 @@ inline std::string shell_word(const std::string& text) {
     return word + "'";
 }
 
-}  // namespace leat::cli
+}  // namespace leat
