@@ -653,10 +653,14 @@ int main(int argc, char** argv) {
     const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0) {
         for (int i = 0; i < 10; ++i) emit("child");
-        _exit(0);
+        char directory[4096];
+        snprintf(directory, sizeof directory, "%s-of-child", argv[argc - 1]);
+        options.directory = directory;
+        // It would switch off what its parent has on.
+        _exit(leat_capture_start(&options, error) != NULL);
     }
     int status = 1;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return puts("the child captures"), 1;
     leat_tracepoint(bare, text, "parent again");
     leat_capture_stop(capture);
     while (leat_capture_write(capture)) {}
