@@ -98,7 +98,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);
     stream->trace = trace;
     stream->place = std::move(quota);
-    producer.session->add(std::move(stream));
+    producer.session->add(stream);
     if (producer.can_send_datagrams) producer.relay->handles().announce(handle, producer.session);
     return handle;
 }
