@@ -5,11 +5,13 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
+
+#include "base/mapping.hpp"
 
 namespace leat {
 namespace {
@@ -25,10 +27,10 @@ struct Slot {
     std::atomic<std::atomic<bool>*> lost;
 };
 
-// More than a process may have of mappings, unless its system was told otherwise. Pages of slots that nobody uses do
-// not exist.
+// More than a process may have of mappings, unless its system was told otherwise. They are mapped at the first guard:
+// pages of slots that nobody uses do not exist, and a slot of zeros is free.
 constexpr std::size_t kSlots = 1U << 17;
-std::array<Slot, kSlots> slots;       // NOLINT(*-avoid-non-const-global-variables): a signal handler's
+std::atomic<Slot*> slots;             // NOLINT(*-avoid-non-const-global-variables): a signal handler's
 std::atomic<std::size_t> slots_used;  // NOLINT(*-avoid-non-const-global-variables): the first so many
 struct sigaction before {};           // NOLINT(*-avoid-non-const-global-variables)
 std::mutex changing;                  // NOLINT(*-avoid-non-const-global-variables): of those who change slots
@@ -43,8 +45,7 @@ struct Part {
 
 std::optional<Part> part_at(std::uintptr_t address) {
     const std::size_t used = slots_used.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < used; ++i) {
-        const Slot& slot = slots.at(i);
+    for (const Slot& slot : std::span(slots.load(std::memory_order_acquire), used)) {
         const std::uint64_t version = slot.version.load(std::memory_order_acquire);
         const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
         const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
@@ -113,6 +114,12 @@ void handle(int signal, siginfo_t* info, void* context) {
 
 Result<void> install() {
     if (is_installed) return {};
+    if (slots == nullptr) {
+        constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* const memory = ::mmap(nullptr, kSlots * sizeof(Slot), PROT_READ | PROT_WRITE, kFlags, -1, 0);
+        if (memory == MAP_FAILED) return cannot_map("cannot guard files in memory");
+        slots = static_cast<Slot*>(memory);
+    }
     struct sigaction action {};
     action.sa_sigaction = handle;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
@@ -130,13 +137,14 @@ Result<FaultGuard> FaultGuard::of(const void* address, std::size_t size, std::si
     const auto begin = reinterpret_cast<std::uintptr_t>(address);  // NOLINT(*-reinterpret-cast)
     part_size = std::min(part_size, size);
     // Without this, many files would take a time that grows with the square of their number.
-    const auto search_from = freed == 0 ? slots.begin() + static_cast<std::ptrdiff_t>(slots_used) : slots.begin();
-    const auto free = std::find_if(search_from, slots.end(), [](const Slot& slot) { return slot.begin == 0; });
-    if (free == slots.end()) return refused("too many files are in memory at once: {}", kSlots);
+    const std::span all(slots.load(), kSlots);
+    const auto search_from = freed == 0 ? all.begin() + static_cast<std::ptrdiff_t>(slots_used) : all.begin();
+    const auto free = std::find_if(search_from, all.end(), [](const Slot& slot) { return slot.begin == 0; });
+    if (free == all.end()) return refused("too many files are in memory at once: {}", kSlots);
     FaultGuard made;
     // First, because it may throw: a guard that has a slot takes the lock when it goes.
     made.lost_ = std::make_unique<std::atomic<bool>[]>((size + part_size - 1) / part_size);  // NOLINT(*-c-arrays)
-    made.slot_ = static_cast<std::size_t>(free - slots.begin());
+    made.slot_ = static_cast<std::size_t>(free - all.begin());
     change(*free, begin, begin + size, part_size, made.lost_.get());
     if (made.slot_ < slots_used)
         --freed;
@@ -148,7 +156,7 @@ Result<FaultGuard> FaultGuard::of(const void* address, std::size_t size, std::si
 FaultGuard::~FaultGuard() {
     if (slot_ == kNone) return;
     const std::lock_guard guard(changing);
-    change(slots.at(slot_), 0, 0, 1, nullptr);
+    change(std::span(slots.load(), kSlots)[slot_], 0, 0, 1, nullptr);
     ++freed;
 }
 
