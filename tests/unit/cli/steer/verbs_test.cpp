@@ -22,8 +22,8 @@ Finished run(std::vector<std::string> arguments) {
     CLI::App app;
     app.require_subcommand(1);
     int status = kExitOk;
-    for (const AddCommand add : {add_session_verbs, add_channel_verbs, add_event_verbs, add_tracking_verbs,
-                                 add_listing_verbs, add_definition_verbs})
+    for (const AddCommand add : {add_create_verb, add_snapshot_verb, add_session_verbs, add_channel_verbs,
+                                 add_event_verbs, add_tracking_verbs, add_listing_verbs, add_definition_verbs})
         add(app, status);
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
