@@ -48,8 +48,9 @@ Result<std::unique_ptr<BlockOutput>> BlockOutput::create(const std::filesystem::
     const bool is_new = LEAT_TRY(make_empty_directory(directory));
     std::unique_ptr<BlockOutput> output(new BlockOutput(directory, channel, max_size));
     output->has_made_directory_ = is_new;
-    output->directory_fd_ = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    auto opened = output->open_file(trace::kMetadataFile);
+    output->directory_fd_ = UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    auto opened = output->directory_fd_.is_open() ? output->open_file(trace::kMetadataFile)
+                                                  : io_error(fmt::format("cannot open {}", directory.string()));
     for (const std::uint32_t cpu : cpus) {
         if (!opened || cpu >= cpu_rings) break;
         opened = output->file_of({.channel = 0, .ring = cpu});
@@ -229,6 +230,7 @@ void BlockOutput::close() {
         file.fd = {};
         if (is_empty) ::unlinkat(directory_fd_.get(), file.name.c_str(), 0);
     }
+    directory_fd_ = {};
 }
 
 void BlockOutput::remove_if_unused() {

@@ -69,7 +69,7 @@ OwnTracepoints::~OwnTracepoints() {
     try {
         switch_off();
     } catch (const std::exception&) {
-        // There is no memory. Their channel goes: what is still on is discarded.
+        // There is no memory to look for copies. Their channel goes: what is on in one is discarded.
     }
     for (const std::uint32_t channel : channels_) leat_capture_detach(channel);
     leat_capture_end();
@@ -143,9 +143,8 @@ Result<void> OwnTracepoints::attach(const session::TraceChannel& channel) {
     return {};
 }
 
-// Files that have come in place of ours have what was on.
+// Files that have come in place of ours, for another user, have what was on.
 void OwnTracepoints::find_copies() {
-    changes_ = leat_capture_control_changes();
     for (const std::string& path : find_control_files().paths) {
         if (std::ranges::count(modules_, path, &Module::path) != 0) continue;
         UniqueFd fd = open_control_file(path);
@@ -156,9 +155,13 @@ void OwnTracepoints::find_copies() {
 }
 
 void OwnTracepoints::switch_off() {
-    if (has_switched_ && has_news()) find_copies();
-    for (Module& module : modules_)
-        for (std::uint32_t i = 0; i < module.control.tracepoint_count(); ++i) (void)module.control.switch_to(i, {});
+    const auto switch_off_known = [this] {
+        for (Module& module : modules_)
+            for (std::uint32_t i = 0; i < module.control.tracepoint_count(); ++i) (void)module.control.switch_to(i, {});
+    };
+    switch_off_known();  // first: to find others takes memory
+    if (has_switched_) find_copies();
+    switch_off_known();
     modules_.clear();
 }
 

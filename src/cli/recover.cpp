@@ -95,12 +95,12 @@ void print_json(const LeftSession& session, const LeftSession::Recovered& recove
 Result<bool> recover(const RecoverOptions& options) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file that may not be so long is an error
     const LeftSession session = LEAT_TRY(LeftSession::find(options.directory));
-    std::optional<UnusedDirectory> made;
-    const std::string output =
-        options.output.empty() ? made.emplace(session.name() + "-recovered").path() : options.output;
-    if (trace::is_inside(output, options.directory))
-        return refused("--output {} is inside of {}, which stays as it is: name a directory elsewhere", output,
+    const std::string wanted = options.output.empty() ? session.name() + "-recovered" : options.output;
+    if (trace::is_inside(wanted, options.directory))
+        return refused("{} is inside of {}, which stays as it is: name a directory elsewhere with --output", wanted,
                        options.directory);
+    std::optional<UnusedDirectory> made;
+    const std::string output = options.output.empty() ? made.emplace(wanted).path() : wanted;
     const LeftSession::Recovered recovered = LEAT_TRY(session.store_in(output));
     (options.format == "json" ? print_json : print_text)(session, recovered, output);
     if (std::fflush(stdout) != 0) return io_error("cannot write");

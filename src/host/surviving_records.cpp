@@ -49,16 +49,14 @@ class CopiedRing {
         return count == to.records && time == walker_.header().whole_cycles(to.timestamp);
     }
 
-    // In both places where readers find them: in a copy, these are pages of their own. Readers go no further than the
-    // first that is none, so a ring takes a few pages, however large it is.
+    // In both places where readers find them: in a copy, these are pages of their own.
     void wipe(std::uint64_t from, std::uint64_t to) const {
         constexpr int kNoRecord = 0xff;
         const std::uint64_t begin = from & (size_ - 1);
-        const std::uint64_t bytes = std::min(to - from, ring::kPageSize);
-        const std::uint64_t before_end = std::min(bytes, size_ - begin);
+        const std::uint64_t before_end = std::min(to - from, size_ - begin);
         for (std::byte* const records : {records_, records_ + size_}) {
             std::memset(records + begin, kNoRecord, before_end);
-            std::memset(records, kNoRecord, bytes - before_end);
+            std::memset(records, kNoRecord, to - from - before_end);
         }
     }
 

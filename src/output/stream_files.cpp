@@ -75,7 +75,7 @@ Paths directories_of_trace(const std::filesystem::path& session_directory, const
     for (const auto& parent : {session_directory, session_directory / "archives"}) {
         std::error_code error;
         for (std::filesystem::directory_iterator at(parent, error); !error && at != end(at); at.increment(error))
-            add(at->path());
+            if (std::error_code unknown; !at->is_symlink(unknown)) add(at->path());
     }
     return found;
 }

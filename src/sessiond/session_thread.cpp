@@ -679,8 +679,9 @@ Result<std::string> SessionThread::rotate_at_relay() {
     std::string paths;
     Result<void> rotated;
     for (host::Recording* const recording : all) {
+        const std::uint64_t part = recording->output().part();
         const auto path = recording->output().begin_chunk();
-        has_begun_anew_ = true;  // perhaps also where the relay goes away meanwhile
+        has_begun_anew_ |= path || recording->output().part() != part;  // the relay may go away afterwards
         if (!path && rotated) rotated = tl::unexpected(path.error());
         if (path) paths += (paths.empty() ? "" : ", ") + *path;
     }
@@ -745,8 +746,9 @@ Result<void> SessionThread::clear_now() {
     if (!trouble.empty()) return refused("{}", trouble);
     Result<void> cleared;
     for (host::Recording* const recording : recordings()) {
+        const std::uint64_t part = recording->output().part();
         cleared = recording->output().clear();
-        has_begun_anew_ = true;  // perhaps also where a relay goes away meanwhile
+        has_begun_anew_ |= cleared || recording->output().part() != part;  // a relay may go away afterwards
         if (!cleared) break;
         if (recording->is_for_snapshots()) recording->forget();
     }

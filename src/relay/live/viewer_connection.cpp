@@ -266,6 +266,7 @@ ViewerConnection::Done ViewerConnection::get_metadata(wire::LiveIdRequest stream
     ViewerSession::ServedMetadata metadata = viewer_->metadata(stream.id);
     // "Nothing new" would be no answer: `leat view` has packets already that need it.
     while (metadata.must_go_on || metadata.must_wait) {
+        if (metadata.must_wait) co_await flush();
         co_await (metadata.must_wait ? wait_for_other() : yield());
         metadata = viewer_->metadata(stream.id);
     }

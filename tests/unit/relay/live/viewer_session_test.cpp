@@ -196,7 +196,9 @@ TEST_F(ViewerSessionTest, MetadataForWhichThereIsNoDescriptorComesLater) {
     producer.close_stream(metadata);
     {
         const test::NoDescriptorLeft none;
-        EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kNoNew));
+        const auto answer = viewer.metadata(ids.at("metadata"));
+        EXPECT_EQ(answer.reply.status, MetadataStatus::kNoNew);
+        EXPECT_TRUE(answer.must_wait);
     }
     EXPECT_EQ(next_metadata(), "trace");
 }
