@@ -230,6 +230,12 @@ TEST_F(ViewerSessionTest, FilesOfASessionThatItLeavesAreForgotten) {
         EXPECT_EQ(viewer.detach(id()), wire::DetachStatus::kOk);
         EXPECT_EQ(test::open_descriptors(), before);
     }
+    // The oldest that was open then.
+    attach();
+    const std::string& oldest = channels[kStreams - 64 * 3 + 1];
+    ASSERT_EQ(viewer.next_index(ids.at(oldest)).status, IndexStatus::kOk);
+    std::filesystem::remove_all(scratch.path());
+    EXPECT_EQ(packet({ids.at(oldest), 0, 6}), "packet");
 }
 
 // babeltrace2 has given the trace up by then.
