@@ -20,6 +20,7 @@
 #include "cli/named_traces.hpp"
 #include "cli/output_file.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/repeated_option.hpp"
 #include "cli/selection.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
@@ -199,13 +200,10 @@ void add_export_command(CLI::App& app, int& exit_status) {
         "directories with traces in or below them, or sessions of the session daemon; none: the current "
         "session, or the newest ./leat-*");
     command->add_option("-o,--output", options->output, "the file (default: standard output)");
-    command
-        ->add_option("--slice", options->slices,
-                     "FROM,TO[,KEY]: two events that are a slice of time, within a thread, or of the same value of a "
-                     "field; may be given several times")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    repeated(command->add_option(
+        "--slice", options->slices,
+        "FROM,TO[,KEY]: two events that are a slice of time, within a thread, or of the same value of a "
+        "field; may be given several times"));
     command->add_option("--columns", options->columns,
                         "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: "
                         "time_ns,name and all contexts and fields)");

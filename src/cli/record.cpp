@@ -15,6 +15,7 @@
 #include "cli/preload.hpp"
 #include "cli/readable_signals.hpp"
 #include "cli/recording_report.hpp"
+#include "cli/repeated_option.hpp"
 #include "cli/runtime_directory.hpp"
 #include "cli/size_option.hpp"
 #include "cli/snapshot_report.hpp"
@@ -307,14 +308,10 @@ int run(RecordOptions& options) {
     return kExitFailed;
 }
 
-// An option that can be repeated, and takes a list with commas each time. It does not take several arguments: then it
-// would also take the `--` after them.
+// A list with commas each time.
 CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
                       const std::string& description) {
-    return command.add_option(names, values, description)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    return repeated(command.add_option(names, values, description));
 }
 
 // Rings, and the files that they are stored in.

@@ -17,6 +17,7 @@
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/repeated_option.hpp"
 #include "cli/selection.hpp"
 #include "cli/steer/quantities.hpp"
 #include "net/relay_url.hpp"
@@ -289,12 +290,9 @@ void add_stats_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(0, 1'000'000'000));
     command->add_option("--interval", options->interval,
                         "FROM,TO: measure the time from an event to another, by their names or patterns of them");
-    command
-        ->add_option("--key", options->keys,
-                     "of the same value of this field: id, or $ctx.vtid; of several, if it is given several times")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    repeated(command->add_option(
+        "--key", options->keys,
+        "of the same value of this field: id, or $ctx.vtid; of several, if it is given several times"));
     command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
     command->footer(kStatsExamples);
     command->callback([options, &exit_status] {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "cli/repeated_option.hpp"
+
 namespace leat::cli {
 namespace {
 
@@ -49,12 +51,8 @@ Outcome<void> put_places(const PlaceOptions& options, Json& members) {
 }
 
 void add_place_options(CLI::App& command, PlaceOptions& options) {
-    command
-        .add_option("-o,--output", options.outputs,
-                    "Trace directory, or net://HOST[:CONTROL[:DATA]], a relay; twice for both")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+    repeated(command.add_option("-o,--output", options.outputs,
+                                "Trace directory, or net://HOST[:CONTROL[:DATA]], a relay; twice for both"))
         ->type_name("DIR|URL");
     command
         .add_option("--live", options.live,

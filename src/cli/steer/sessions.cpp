@@ -1,6 +1,7 @@
 // Verbs for whole sessions: create, set-session, start, stop, destroy, rotate, clear, regenerate.
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
+#include "cli/repeated_option.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/place_options.hpp"
 #include "cli/steer/quantities.hpp"
@@ -184,12 +185,8 @@ void add_create_verb(CLI::App& app, int& exit_status) {
     command.add_flag("--snapshot", options.is_for_snapshots,
                      "Keep the last events in the rings alone, and store them in snapshots: by leat snapshot record, "
                      "when a program asks for one, and when one crashes. --max-size then limits each of them");
-    command
-        .add_option("--snapshot-on", options.snapshot_on,
-                    "With --snapshot: store one when an event of this name happens")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+    repeated(command.add_option("--snapshot-on", options.snapshot_on,
+                                "With --snapshot: store one when an event of this name happens"))
         ->type_name("GLOB");
     command.footer(kCreateFooter);
 }

@@ -1,5 +1,7 @@
 #include "cli/steer/verb.hpp"
 
+#include "cli/repeated_option.hpp"
+
 namespace leat::cli {
 
 CLI::App& add_verb_command(CLI::App& app, const char* name, const char* description, VerbOptions& options) {
@@ -27,9 +29,7 @@ CLI::Option* add_text(CLI::App& command, const char* names, std::optional<std::s
 
 CLI::Option* add_texts(CLI::App& command, const char* names, std::vector<std::string>& texts, const char* description) {
     CLI::Option* const option = command.add_option(names, texts, description);
-    if (option->get_positional()) return option;
-    // With extra arguments allowed, "[a,b]" would be taken for a list.
-    return option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    return option->get_positional() ? option : repeated(option);
 }
 
 }  // namespace leat::cli
