@@ -1,9 +1,10 @@
 #include "host/surviving_records.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <vector>
 
+#include "base/page_fill.hpp"
 #include "ring/ring_head.hpp"
 
 namespace leat::host {
@@ -21,11 +22,15 @@ struct Mark {
 // Of a record's bytes in a page that is otherwise zeros: fewer of them may be zeros themselves.
 constexpr std::uint64_t kSomeBytes = 64;
 
+// Reads as no record.
+constexpr std::byte kNoRecord{0xff};
+
 // One ring, as a copy of it lies in memory.
 class CopiedRing {
   public:
-    CopiedRing(const TraceChannel& channel, const ctf::RecordWalker& walker, std::uint32_t index)
+    CopiedRing(const TraceChannel& channel, const ctf::RecordWalker& walker, std::uint32_t index, PageFill& no_records)
         : walker_(walker),
+          no_records_(no_records),
           size_(channel.rings().geometry().ring_size),
           header_(channel.rings().ring(index)),
           records_(reinterpret_cast<std::byte*>(&header_) + ring::kPageSize) {}  // NOLINT(*-reinterpret-cast)
@@ -51,12 +56,11 @@ class CopiedRing {
 
     // In both places where readers find them: in a copy, these are pages of their own.
     void wipe(std::uint64_t from, std::uint64_t to) const {
-        constexpr int kNoRecord = 0xff;
         const std::uint64_t begin = from & (size_ - 1);
         const std::uint64_t before_end = std::min(to - from, size_ - begin);
         for (std::byte* const records : {records_, records_ + size_}) {
-            std::memset(records + begin, kNoRecord, before_end);
-            std::memset(records, kNoRecord, to - from - before_end);
+            no_records_.fill({records + begin, before_end});
+            no_records_.fill({records, to - from - before_end});
         }
     }
 
@@ -81,6 +85,7 @@ class CopiedRing {
     }
 
     const ctf::RecordWalker& walker_;
+    PageFill& no_records_;
     std::uint64_t size_;
     ring::RingHeader& header_;
     std::byte* records_;
@@ -96,28 +101,34 @@ void wipe_unread(const CopiedRing& ring, const Mark& read) {
     if (!ring.is_whole(read, end)) ring.wipe(read.position, end.position);
 }
 
+// Neighbours that are torn at once, so that it takes less memory.
 void wipe_blocks(const CopiedRing& ring, const ring::BlockReader& reader) {
     const auto notes = reader.notes();
     if (!notes || notes->empty()) return;
+    if (notes->back().position - notes->front().position > ring.size()) return;
+    std::uint64_t torn_from = notes->front().position;
     for (std::size_t i = 0; i + 1 < notes->size(); ++i) {
         const ring::BlockNote& from = (*notes)[i];
         const ring::BlockNote& to = (*notes)[i + 1];
-        if (to.position - from.position > ring.size()) return;
         if (!ring.is_whole({from.position, from.timestamp, from.records}, {to.position, to.timestamp, to.records}))
-            ring.wipe(from.position, to.position);
+            continue;
+        ring.wipe(torn_from, from.position);
+        torn_from = to.position;
     }
+    ring.wipe(torn_from, notes->back().position);
 }
 
 }  // namespace
 
 void wipe_what_is_torn(const session::Trace& trace, const consumer::Progress& progress) {
+    PageFill no_records(kNoRecord);
     for (std::uint32_t i = 0; i < trace.channels().size(); ++i) {
         const TraceChannel& channel = *trace.channels()[i];
         const ctf::RecordWalker walker = channel.walker_of_all();
         const ring::RingSetGeometry& geometry = channel.rings().geometry();
         const std::uint32_t used = geometry.cpu_rings + channel.rings().thread_rings_used();
         for (std::uint32_t index = 0; index < used; ++index) {
-            const CopiedRing ring(channel, walker, index);
+            const CopiedRing ring(channel, walker, index, no_records);
             if (geometry.overwrites) {
                 wipe_blocks(ring, channel.rings().block_reader(index));
                 continue;
