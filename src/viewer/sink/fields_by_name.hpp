@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -35,7 +36,7 @@ class FieldsByName {
         const std::optional<ctf::StructClass>* members;
     };
     // Those of one stream follow each other.
-    using Scopes = std::unordered_map<std::string_view, std::vector<Scope>>;
+    using Scopes = std::map<std::string_view, std::vector<Scope>>;
 
     void add(const ctf::StreamClass& stream, EventExpression* filter);
     static void add(Scopes& scopes, const Scope& scope);

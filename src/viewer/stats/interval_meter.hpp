@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,7 +53,7 @@ class IntervalMeter {
     std::string to_;
     std::vector<EventExpression> keys_;
     std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
-    std::unordered_map<std::string, std::int64_t> open_{};          // when it began, by its key
+    std::map<std::string, std::int64_t> open_{};                    // when it began, by its key
     std::uint64_t repeated_ = 0;
     std::uint64_t without_begin_ = 0;
     std::uint64_t without_key_ = 0;

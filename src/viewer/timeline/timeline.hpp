@@ -75,7 +75,7 @@ class Timeline {
             Track* lane;
             std::uint64_t number;
         };
-        using OpenSlices = std::unordered_map<std::string, Open>;
+        using OpenSlices = std::map<std::string, Open>;
 
         SliceRule rule;
         EventExpression key;
