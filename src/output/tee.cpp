@@ -223,14 +223,11 @@ void Tee::leave_behind() {
     warnings_.push_back(fmt::format("{} takes too little: until it is back, events go to the directory alone", name_));
 }
 
-bool Tee::may_catch_up() const { return is_left_behind_ && second_->is_connected() && Clock::now() >= may_catch_up_; }
-
 // The streams of the second go on when it has caught up, not when it is connected.
 std::uint64_t Tee::part() const { return first_->part() + (is_left_behind_ ? part_left_ : second_->part()); }
 
 Tee::Clock::time_point Tee::deadline() const {
-    const bool is_to_catch_up = is_left_behind_ && second_->is_connected();
-    return is_to_catch_up ? std::min(second_->deadline(), may_catch_up_) : second_->deadline();
+    return is_to_catch_up() ? std::min(second_->deadline(), may_catch_up_) : second_->deadline();
 }
 
 void Tee::catch_up() {

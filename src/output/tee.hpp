@@ -108,7 +108,8 @@ class Tee final : public consumer::Output {
     [[nodiscard]] std::string what_it_misses() const;
     [[nodiscard]] bool has_room_for(const consumer::Packet& packet);
     void leave_behind();
-    [[nodiscard]] bool may_catch_up() const;
+    [[nodiscard]] bool is_to_catch_up() const { return is_left_behind_ && second_->is_connected(); }
+    [[nodiscard]] bool may_catch_up() const { return is_to_catch_up() && Clock::now() >= may_catch_up_; }
     void catch_up();
 
     std::unique_ptr<consumer::Output> first_;
