@@ -24,7 +24,8 @@
  * is a CTF 1.8 trace in the directory, for babeltrace2, Trace Compass and `leat view`.
  *
  * There is one capture at a time in a process, and none in a program that `leat record` has started. Session daemons
- * may trace the program meanwhile. A child of fork() captures nothing, and leaves its parent's capture alone.
+ * may trace the program meanwhile. A child of fork() does not go on with its parent's capture, and leaves it alone; it
+ * may start one of its own.
  *
  * Each function is for one thread at a time, and for no signal handler; events come from any thread. */
 #ifndef LEAT_CAPTURE_H

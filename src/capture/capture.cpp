@@ -113,7 +113,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
         output->remove_if_unused();
         return refused(
             "no tracepoint can be captured, as none has a file of this process: is /dev/shm full or not writable, has "
-            "somebody removed it, is LEAT_RUNTIME_DIR empty, or is this a child that has its parent's?");
+            "somebody removed it, or is LEAT_RUNTIME_DIR empty?");
     }
     std::unique_ptr<Capture> capture(
         new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));

@@ -5,6 +5,7 @@
 
 #include "tracer/channel.hpp"
 #include "tracer/control_memory.hpp"
+#include "tracer/control_renewal.hpp"
 #include "tracer/daemon_link.hpp"
 #include "tracer/process_page.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -18,6 +19,26 @@ bool has_captured = false;
 
 // ns
 constexpr uint64_t kAttachPatience = 1'000'000'000;
+
+// A child may have control memory of its parent, and has its channels. Where there is no place for a file, the memory
+// stays the parent's, whose events are on there: they find no channel.
+void leave_parent() {
+    renew_for_capture();
+    const AttachLock lock(kAttachPatience);
+    if (lock.is_held()) detach_channels_of(wire::Lane::kRecorder);
+}
+
+// The file of a memory, where this process may switch it. Who changes the path meanwhile counts the change, and we are
+// asked again. But a renewal is waited for: it copies what is on before it sets the path.
+const char* copy_path(const ControlMemory& memory, char (&path)[kMaxAppPath]) {
+    const StickyLock lock;
+    // DD, as in control_renewal.cpp.
+    path[0] = __atomic_load_n(memory.path, __ATOMIC_ACQUIRE);
+    memcpy(path + 1, memory.path + 1, sizeof path - 2);
+    path[sizeof path - 1] = '\0';
+    // A child that shares its parent's file may not switch for both.
+    return path[0] != '\0' && memory.process == process_number() ? path : nullptr;
+}
 
 }  // namespace
 
@@ -39,6 +60,7 @@ bool leat_capture_begin() {
     const uint32_t process = process_number();
     uint32_t known = __atomic_load_n(&capturing_process, __ATOMIC_RELAXED);
     if (known == process) return false;
+    leave_parent();
     __atomic_store_n(&has_captured, true, __ATOMIC_RELAXED);
     return __atomic_compare_exchange_n(&capturing_process, &known, process, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
@@ -54,13 +76,7 @@ void leat_capture_control_files(void (*found)(const char* path, void* context), 
     for (const ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {
         if (memory->tracepoint_count == 0) continue;
         char path[kMaxAppPath];
-        // DD, as in control_renewal.cpp. Who changes it meanwhile counts the change, and we are asked again.
-        path[0] = __atomic_load_n(memory->path, __ATOMIC_ACQUIRE);
-        memcpy(path + 1, memory->path + 1, sizeof path - 2);
-        path[sizeof path - 1] = '\0';
-        // A child that shares its parent's file may not switch for both.
-        const bool is_ours = memory->process == process_number();
-        found(path[0] != '\0' && is_ours ? path : nullptr, context);
+        found(copy_path(*memory, path), context);
     }
     for (uint32_t i = unreachable_modules(); i > 0; --i) found(nullptr, context);
 }

@@ -222,9 +222,11 @@ uint64_t crowded_until = 0;                // ns
 // The lowest two bits are the lane: so the channels of one daemon, which counts them up, have homes of their own.
 uint32_t home_of(uint32_t number) { return (number >> 2) % kMaxChannels; }
 
+bool is_attached(uint32_t place) { return attached_at[place] != 0; }
+
 // A capture, which gives its channels back at its end, cannot be asked for them again.
 bool is_kept(uint32_t place) {
-    return attached_at[place] != 0 && wire::lane_of(channels[place]->number) == wire::Lane::kRecorder;
+    return is_attached(place) && wire::lane_of(channels[place]->number) == wire::Lane::kRecorder;
 }
 
 bool goes_before(uint32_t place, uint32_t other) {
@@ -256,10 +258,16 @@ void retire(const Channel& channel) {
     }
 }
 
+void detach(uint32_t place) {
+    attached_at[place] = 0;  // the next one to be displaced
+    begin_new_generation();
+    retire(*channels[place]);
+}
+
 void publish(const Channel& channel) {
     const uint32_t place = place_for(channel.number);
     const Channel* const old = channels[place];
-    const bool is_retired = attached_at[place] == 0;
+    const bool is_retired = !is_attached(place);
     const uint64_t now = ring::system_now();
     if (old != nullptr && now < attached_at[place] + kSoon)
         __atomic_store_n(&crowded_until, now + kSoon, __ATOMIC_RELAXED);
@@ -277,12 +285,13 @@ void publish(const Channel& channel) {
 }  // namespace
 
 void detach_channel(uint32_t number) {
-    for (uint32_t place = 0; place < kMaxChannels; ++place) {
-        if (channels[place] == nullptr || channels[place]->number != number) continue;
-        attached_at[place] = 0;  // the next one to be displaced
-        begin_new_generation();
-        retire(*channels[place]);
-    }
+    for (uint32_t place = 0; place < kMaxChannels; ++place)
+        if (channels[place] != nullptr && channels[place]->number == number) detach(place);
+}
+
+void detach_channels_of(wire::Lane lane) {
+    for (uint32_t place = 0; place < kMaxChannels; ++place)
+        if (is_attached(place) && wire::lane_of(channels[place]->number) == lane) detach(place);
 }
 
 const Channel* channel_at(uint32_t place) {

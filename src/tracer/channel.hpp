@@ -80,5 +80,7 @@ Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, in
 // Gives the memory of its rings back. For who knows that nobody writes there any more: all that name it are switched
 // off, for good. Under the AttachLock; changes errno.
 void detach_channel(uint32_t number);
+// All of a lane that are attached.
+void detach_channels_of(wire::Lane lane);
 
 }  // namespace leat::tracer

@@ -198,9 +198,12 @@ bool has_file(const ControlMemory& memory) {
     return __atomic_load_n(memory.path, __ATOMIC_ACQUIRE) != '\0';
 }
 
-// A child that was forked by a process that was not where it belonged has had no place for a file of its own.
-bool is_parents(const ControlMemory& memory) {
-    return memory.process != process_number() && memory.layout().more_actions(0) <= kMaxSizeForChild;
+bool is_parents(const ControlMemory& memory) { return has_file(memory) && memory.process != process_number(); }
+
+bool has_parents_memory() {
+    for (const ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all)
+        if (is_parents(*memory)) return true;
+    return false;
 }
 
 // The daemon of the new user gets to know the program before it goes on, and root's again: as at a start.
@@ -235,7 +238,9 @@ void renew_for_user() {
         for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {
             if (!has_file(*memory)) continue;
             const bool is_at_its_place = is_of_effective_user(*memory);
-            if (is_at_its_place && !is_parents(*memory)) continue;
+            // A child that was forked by a process that was not where it belonged has had no place for its own.
+            const bool is_due = is_parents(*memory) && memory->layout().more_actions(0) <= kMaxSizeForChild;
+            if (is_at_its_place && !is_due) continue;
             is_changed = true;
             if (!renew(*memory) && !is_at_its_place) renew_without_name(*memory);
         }
@@ -243,6 +248,13 @@ void renew_for_user() {
         if (is_changed) register_all();
     }
     errno = saved_errno;
+}
+
+void renew_for_capture() {
+    if (!has_parents_memory() || is_guest() || RegistrationLock::is_ours()) return;
+    const RegistrationLock lock;
+    for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all)
+        if (is_parents(*memory)) (void)renew(*memory);
 }
 
 }  // namespace leat::tracer

@@ -17,4 +17,8 @@ void renew_in_child();
 // async-signal-safe; preserves errno.
 void renew_for_user();
 
+// A child that has control memory of its parent has its own now, if there is a place for the file. Any thread, but not
+// in a signal handler; changes errno.
+void renew_for_capture();
+
 }  // namespace leat::tracer

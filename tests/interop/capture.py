@@ -656,11 +656,16 @@ int main(int argc, char** argv) {
         char directory[4096];
         snprintf(directory, sizeof directory, "%s-of-child", argv[argc - 1]);
         options.directory = directory;
-        // It would switch off what its parent has on.
-        _exit(leat_capture_start(&options, error) != NULL);
+        struct leat_capture* own = leat_capture_start(&options, error);
+        if (own == NULL) return puts(error), 1;
+        leat_tracepoint(bare, text, "child's own");
+        leat_capture_stop(own);
+        while (leat_capture_write(own)) {}
+        leat_tracepoint(bare, text, "child again");
+        _exit(0);
     }
     int status = 1;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return puts("the child captures"), 1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return puts("the child has failed"), 1;
     leat_tracepoint(bare, text, "parent again");
     leat_capture_stop(capture);
     while (leat_capture_write(capture)) {}
@@ -696,12 +701,14 @@ class BadDays(CaptureTest):
             self.assertFalse("request = 4711" in trace.text)
 
     def test_child_with_its_parents_control_file(self):
-        """The kernel made it, or its control file could not be made: its events are not its parent's."""
+        """The kernel made it, or its control file could not be made: its events are not its parent's. When it captures, it
+        has a file of its own."""
         parent = self.compiled_with_capture("parent", BARE_CHILD)
         self.assertEqual(plain_run(parent, str(self.directory / "trace")).stdout, "3 1 0\n")
         trace = self.read(self.directory / "trace")
         self.assertEqual([event["text"][:12] for event in trace.events()], ["parent", "x" * 12, "parent again"])
         self.assertEqual(trace.discarded(), 1)
+        self.assertEqual([event["text"] for event in self.read(self.directory / "trace-of-child").events()], ["child's own"])
 
     def test_killed(self):
         """What was written by then reads clean, and lacks nothing up to its end."""

@@ -187,6 +187,19 @@ TEST_F(ControlRenewal, ChildSharesALargeFile) {
     in_child([&] { return memory_->path == of_parent; });
 }
 
+TEST_F(ControlRenewal, ChildThatCapturesHasALargeFileOfItsOwn) {
+    make(std::vector<const leat_tracepoint*>(4000, &leat_tracepoint_renewal__first));
+    switch_on(Lane::kSystem);
+    const std::string of_parent = memory_->path;
+    in_child([&] {
+        renew_for_capture();
+        const std::string own = memory_->path;
+        renew_for_capture();
+        return own != of_parent && own == memory_->path && fs::exists(of_parent) && fs::exists(own) &&
+               is_all_there(Lane::kSystem);
+    });
+}
+
 TEST_F(ControlRenewal, MemoryThatIsUnusedIsNotRenewed) {
     give_back(memory_);
     memory_ = nullptr;
