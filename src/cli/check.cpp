@@ -14,6 +14,7 @@
 #include "base/shell_word.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
+#include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/steer/quantities.hpp"
@@ -51,7 +52,7 @@ struct CheckOptions {
 Result<trace::TraceDirectories> directories_of(CheckOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
-        return refused("traces on disk are checked: those of a relay are below its --output directory");
+        misuse("traces on disk are checked: those of a relay are below its --output directory");
     trace::TraceDirectories all;
     for (const fs::path& path : LEAT_TRY(paths_of(options.traces))) {
         trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
@@ -76,6 +77,14 @@ Json json_of(const TraceCheck& check) {
             {"packets", check.packets()},          {"events", check.events()},
             {"lost_bytes", check.lost_bytes()},    {"finding_count", check.findings().count()},
             {"findings", std::move(findings)}};
+}
+
+// `output`: empty if there is no new trace.
+Json json_of_repair(const TraceCheck& check, const std::string& output) {
+    Json json = json_of(check);
+    json["ok"] = !output.empty();
+    if (!output.empty()) json["output"] = output;
+    return json;
 }
 
 std::string readable_sums(const TraceCheck& check) {
@@ -150,7 +159,7 @@ Result<bool> repair(CheckOptions& options) {
     }
     bar.clear();
     if (options.format == "json")
-        fmt::print("{}\n", readable_json(json_of(check)));
+        fmt::print("{}\n", readable_json(json_of_repair(check, is_saved ? options.output : "")));
     else if (is_saved)
         fmt::print("{}; what can be is in {}: leat view {}\n", readable_sums(check), printable(options.output),
                    shell_word(options.output));

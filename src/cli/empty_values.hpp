@@ -1,10 +1,12 @@
-// An empty value means nothing to any option: it is a variable that a script has not set.
+// Values that stand alone, or are missing. An empty value means nothing to any option: it is a variable that a script
+// has not set.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,14 +14,15 @@
 
 namespace leat::cli {
 
-// What App::parse() gets of a command line. CLI11 would take the word behind `--option=` for its value. A traced
-// program's own words stay as they are.
+// What App::parse() gets of a command line. CLI11 would take the word behind `--option=` for its value, and any word
+// behind `--live`, which may stand alone: only a URL is. A traced program's own words stay as they are.
 inline std::vector<std::string> with_empty_values(const CLI::App& app, std::span<char* const> arguments) {
     const CLI::App* command = &app;
     bool is_ours = true;
     bool is_value = false;
     std::vector<std::string> words;
-    for (const std::string word : arguments.subspan(1)) {
+    for (std::size_t i = 1; i < arguments.size(); ++i) {
+        const std::string word = arguments[i];
         words.push_back(word);
         if (!is_ours || std::exchange(is_value, false)) continue;
         if (!word.starts_with("-")) {
@@ -32,7 +35,11 @@ inline std::vector<std::string> with_empty_values(const CLI::App& app, std::span
         const std::size_t name_size = word.find('=');
         const CLI::Option* const option = command->get_option_no_throw(word.substr(0, name_size));
         if (option == nullptr || option->get_items_expected_max() == 0) continue;
-        is_value = name_size == std::string::npos && option->get_items_expected_min() > 0;
+        const bool may_stand_alone = option->get_items_expected_min() == 0;
+        const auto is_url = [](std::string_view text) { return text.find("://") != std::string_view::npos; };
+        is_value = name_size == std::string::npos &&
+                   (!may_stand_alone || (i + 1 < arguments.size() && is_url(arguments[i + 1])));
+        if (name_size == std::string::npos && !is_value) words.back() += '=' + option->get_default_str();
         if (name_size != word.size() - 1) continue;
         words.back().pop_back();
         words.emplace_back();

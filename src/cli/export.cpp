@@ -145,7 +145,7 @@ Result<void> write_timeline(viewer::SelectedEvents& events, viewer::Timeline& ti
 Result<void> export_traces(ExportOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
-        return refused("leat export reads traces on disk: those of a relay are below its --output directory");
+        misuse("leat export reads traces on disk: those of a relay are below its --output directory");
     const bool is_table = options.format == "clickhouse";
     if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");

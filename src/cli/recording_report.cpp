@@ -95,7 +95,7 @@ std::string RecordingReport::closing_line_of_snapshots() const {
         return fmt::format("{} snapshot{} at relay {}, {} discarded", snapshots_.count(), plural(snapshots_.count()),
                            to_text(*destination_.relay), discarded);
     return fmt::format("{} snapshot{}, {} discarded; see them together with: leat view {}", snapshots_.count(),
-                       plural(snapshots_.count()), discarded, where());
+                       plural(snapshots_.count()), discarded, shell_word(where()));
 }
 
 // Where the trace is, as an argument of `leat view`. We can guess where a relay's readers connect only if the relay has

@@ -242,7 +242,7 @@ Result<void> check_interval(const StatsOptions& options, const IntervalMeter& me
 Result<std::optional<Error>> count(StatsOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
-        return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
+        misuse("leat stats reads traces on disk: those of a relay are below its --output directory");
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     auto meter = meter_of(options);
     const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));

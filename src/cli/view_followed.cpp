@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/live_printer.hpp"
+#include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
@@ -185,7 +186,7 @@ class GrowingTraces {
 }  // namespace
 
 Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    if (arguments.traces.empty()) return refused("--follow needs the directory of a trace that is being written");
+    if (arguments.traces.empty()) misuse("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
     LivePrinter printer(options, arguments.selection.filter());
     GrowingTraces traces(arguments, printer, stop);

@@ -61,6 +61,7 @@ void print_table(const net::RelayUrl& url, const std::vector<wire::ListedSession
 Result<void> list(const ViewArguments& arguments, const net::RelayUrl& url, LiveConnection& connection) {
     const auto sessions = LEAT_TRY(connection.list_sessions());
     arguments.format == "json" ? print_json(url, sessions) : print_table(url, sessions);
+    if (std::fflush(stdout) != 0) return io_error("cannot write");
     return {};
 }
 
@@ -98,7 +99,7 @@ class Following {
                 continue;
             }
             if (!arguments_.reconnects) return printer_.outcome(cut_short_);
-            if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
+            if (!followed) tell_of_another_try(followed.error().message);
             has_attached_ = false;
             wait();
             if (is_over()) return {};
@@ -119,6 +120,12 @@ class Following {
     void tell_of_waiting() {
         if (!std::exchange(has_told_of_waiting_, true))
             tell("leat: session \"{}\" has sent nothing to {} so far: waiting for it", url_.session, url_.address());
+    }
+
+    // Once for the same reason, until there was something to follow.
+    void tell_of_another_try(const std::string& why) {
+        if (why == std::exchange(told_why_, why) && !has_attached_) return;
+        print_warning(why + "; trying again");
     }
 
     Result<void> follow_once() {
@@ -218,12 +225,13 @@ class Following {
     std::set<std::uint64_t> attached_{};  // on this connection, or on the one before, of which this is the next part
     bool is_next_part_ = false;
     bool has_told_of_waiting_ = false;
+    std::string told_why_{};
     std::uint64_t cut_short_ = 0;
 };
 
 Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options) {
     if (!url.names_session() && arguments.selection.expression)
-        return refused("--filter is for events: name a session of the relay");
+        misuse("--filter is for events: name a session of the relay");
     LEAT_TRY(open_output(arguments));
     if (url.names_session()) return Following(arguments, url, options).run();
     LiveConnection connection = LEAT_TRY(connect(url, -1));

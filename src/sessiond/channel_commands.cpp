@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/printable_text.hpp"
+#include "base/shell_word.hpp"
 #include "session/contexts.hpp"
 #include "sessiond/commands.hpp"
 #include "sessiond/session_json.hpp"
@@ -25,7 +26,7 @@ Channel* find_channel(DaemonSession& session, const std::string& name) {
 
 tl::unexpected<Error> no_such_channel(const DaemonSession& session, const std::string& name) {
     return not_found("session \"{}\" has no channel \"{}\": see leat list {}", session.session.name(), printable(name),
-                     session.session.name());
+                     shell_word(session.session.name()));
 }
 
 // Traces have the channels and contexts that there were when they began.
@@ -97,10 +98,12 @@ Result<bool> untrack_id(std::optional<std::set<Id>>& ids, const Subject& subject
     return true;
 }
 
-// Whether the request asks for more than a name.
-bool has_parameters(const json& request) {
+// Whether the request asks for nothing that the channel does not have.
+bool is_described_by(const json& request, const json& channel) {
     static const std::set<std::string> kOthers{"version", "verb", "session", "channel"};
-    return std::ranges::any_of(request.items(), [](const auto& member) { return !kOthers.contains(member.key()); });
+    return std::ranges::all_of(request.items(), [&](const auto& member) {
+        return kOthers.contains(member.key()) || channel.value(member.key(), json()) == member.value();
+    });
 }
 
 }  // namespace
@@ -115,6 +118,9 @@ Result<Channel*> Commands::channel_of(DaemonSession& session, const std::optiona
     if (std::ranges::count(channels, false, &Channel::is_trigger) == 1)
         return &*std::ranges::find(channels, false, &Channel::is_trigger);
     if (Channel* const channel = find_channel(session, kDefaultChannel)) return channel;
+    if (session.was_started && !channels.empty())
+        return refused("session \"{}\" has several channels, none of them {}: name one with -c", session.session.name(),
+                       kDefaultChannel);
     return add_channel(session, {.name = kDefaultChannel, .rules = {}});
 }
 
@@ -123,14 +129,17 @@ std::optional<Commands::Answer> Commands::enable_channel(Call& call) {
     Channel channel{.name = call.members.needed_text("channel"), .rules = {}};
     const auto read = read_channel(call.members, channel);
     const auto buffers = call.members.text("buffers");
+    const auto mode = call.members.text("mode");
     if (auto wrong = call.members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
     if (!session) return tl::unexpected(std::move(session).error());
     if (!read) return tl::unexpected(read.error());
     if (buffers && buffers != "user" && buffers != "pid")
         return bad_usage("\"buffers\" is user or pid, not \"{}\"", printable(*buffers));
+    if (mode == "discard" && (*session)->session.is_for_snapshots())
+        return refused("channels of a session of snapshots overwrite their oldest events: they do not discard");
     if (Channel* const known = find_channel(**session, channel.name)) {
-        if (has_parameters(call.members.object()))
-            return refused("channel \"{}\" exists: its parameters cannot be changed", channel.name);
+        if (!is_described_by(call.members.object(), channel_json(*known, (*session)->session.buffers())))
+            return refused("channel \"{}\" exists with others: its parameters cannot be changed", channel.name);
         json answer = about(**session, *known);
         if (std::exchange(known->is_enabled, true)) {
             answer["already"] = true;
@@ -204,24 +213,29 @@ std::optional<Commands::Answer> Commands::disable_event(Call& call) {
     if (auto wrong = call.members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
     if (!session) return tl::unexpected(std::move(session).error());
     if (name && find_channel(**session, *name) == nullptr) return no_such_channel(**session, *name);
-    bool is_known = false;
-    bool is_changed = false;
-    json answer = answer_ok();
-    answer["session"] = (*session)->session.name();
+    json changed_in = json::array();
+    json known_in = json::array();
     for (Channel& channel : (*session)->session.channels()) {
         // The one of --snapshot-on goes on unless it is named.
         if (name ? channel.name != *name : channel.is_trigger) continue;
+        bool is_known = false;
+        bool is_changed = false;
         for (EventRule& rule : channel.rules) {
             if (rule.pattern != pattern) continue;
             is_known = true;
             is_changed |= std::exchange(rule.is_enabled, false);
-            answer["channel"] = channel.name;
         }
+        if (is_known) known_in.push_back(channel.name);
+        if (is_changed) changed_in.push_back(channel.name);
     }
-    if (!is_known)
-        return not_found("session \"{}\" has no rule \"{}\": see leat list {}", (*session)->session.name(),
-                         printable(pattern), (*session)->session.name());
-    if (!is_changed) {
+    const std::string& session_name = (*session)->session.name();
+    if (known_in.empty())
+        return not_found("session \"{}\" has no rule \"{}\": see leat list {}", session_name, printable(pattern),
+                         shell_word(session_name));
+    json answer = answer_ok();
+    answer["session"] = session_name;
+    answer["channels"] = changed_in.empty() ? known_in : changed_in;
+    if (changed_in.empty()) {
         answer["already"] = true;
         return answer;
     }

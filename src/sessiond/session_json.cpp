@@ -37,6 +37,8 @@ std::string mode_name(const session::Channel& channel) {
     return channel.blocking_timeout_us == wire::kNoBlocking ? "discard" : "blocking";
 }
 
+}  // namespace
+
 json channel_json(const session::Channel& channel, Session::Buffers buffers) {
     json rules = json::array();
     for (const session::EventRule& rule : channel.rules) rules.push_back(rule_json(rule));
@@ -58,6 +60,8 @@ json channel_json(const session::Channel& channel, Session::Buffers buffers) {
         described["blocking_timeout_us"] = channel.blocking_timeout_us;
     return described;
 }
+
+namespace {
 
 // A timeout alone asks for blocking, as it does with LTTng; blocking alone has no limit.
 void read_blocking(Members& members, session::Channel& channel) {

@@ -19,6 +19,9 @@ nlohmann::json places_json(const Place& place);
 // As `list` and `status` show it.
 nlohmann::json shown(const DaemonSession& session, const Applications& applications);
 
+// One channel, as `list` and `status` show it, without its figures.
+nlohmann::json channel_json(const session::Channel& channel, session::Session::Buffers buffers);
+
 // {channel: {reason: count}}, of all channels; and how many events went into packets.
 nlohmann::json discarded(const DaemonSession& session);
 // In its trace: those that only ask for snapshots are in none.

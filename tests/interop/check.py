@@ -193,6 +193,8 @@ class Damaged(CheckTest):
         self.assertEqual(result.stderr.count("\n"), 1)
         self.assertIn("no trace is made", result.stdout)
         self.assertFalse((self.directory / "repaired").exists())
+        told = json.loads(plain_run(LEAT, "repair", trace, "-o", self.directory / "repaired", "--format=json").stdout)
+        self.assertEqual((told["ok"], told.get("output")), (False, None))
 
     def test_index_that_is_wrong(self):
         trace = self.recorded(20_000)
@@ -206,6 +208,9 @@ class Damaged(CheckTest):
         self.assert_found(found, index, len(data) - 72, "cut short")
         self.assertEqual(found["lost_bytes"], 0)
         self.assertEqual(self.repair(trace).text, Trace(trace).text)
+        told = json.loads(plain_run(LEAT, "repair", trace, "-o", self.directory / "again", "--format=json").stdout)
+        self.assertEqual((told["ok"], told["output"], told["finding_count"]),
+                         (True, str(self.directory / "again"), len(found["findings"])))
 
     def test_file_that_is_gone(self):
         trace = self.recorded(20_000)

@@ -566,6 +566,8 @@ class SnapshotTest(SnapshotFixture):
                                      "snapshot_on": ["x:*"], "channels": []}))
         self.leat("load", "-i", empty)
         self.leat("enable-channel", "snapshot-on", "-s", "empty", status=1)
+        self.leat("enable-channel", "other", "--mode=discard", "-s", "empty", status=1)
+        self.leat("enable-channel", "other", "--mode=overwrite", "-s", "empty")
 
     @needs(can_be_two_users(), "two-users")
     def test_another_user_is_refused(self):

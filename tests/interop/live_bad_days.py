@@ -86,6 +86,14 @@ class LiveBadDays(LiveTest):
         self.assert_all_once_in_order(self.numbers(self.viewed("session")))
         self.assertEqual(len(self.relay.parts("session")), 2)
 
+    def test_viewer_that_waits_says_what_for(self):
+        viewer = subprocess.Popen([LEAT, "view", "--reconnect", self.relay.live_url("session")], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, viewer)
+        self.assertIn("no session \"session\"", viewer.stderr.readline())
+        viewer.send_signal(signal.SIGINT)
+        self.assertEqual((viewer.communicate(timeout=PATIENCE)[1], viewer.returncode), ("", 0))
+
     def test_killed_producer(self):
         victim, other = self.record("victim"), self.record("other")
         viewers = [self.view("victim"), self.view("other")]

@@ -253,6 +253,21 @@ class Verbs(SteerTest):
         self.assertEqual(self.json("enable-event", "a")["events"][0]["channel"], "only")
         self.leat("enable-channel", "other")
         self.assertEqual(self.json("enable-event", "a")["events"][0]["channel"], "channel0")
+        self.create("without")
+        for channel in ("one", "two"):
+            self.leat("enable-channel", channel)
+        self.leat("start")
+        self.assert_refused("enable-event", "a", parts=["has several channels", "-c"])
+
+    def test_event_is_disabled_in_all_channels(self):
+        self.daemon()
+        self.create("web")
+        for channel in ("one", "two", "three"):
+            self.leat("enable-event", "a", "-c", channel) if channel != "three" else self.leat("enable-channel", channel)
+        self.leat("disable-event", "a", "-c", "one")
+        self.assertEqual(self.json("disable-event", "a")["events"], [{"pattern": "a", "channels": ["two"]}])
+        again, = self.json("disable-event", "a")["events"]
+        self.assertEqual((again["channels"], again["already"]), (["one", "two"], True))
 
     def test_channel_options(self):
         self.daemon()
@@ -261,6 +276,13 @@ class Verbs(SteerTest):
         channel, = self.session("web")["channels"]
         self.assertEqual((channel["ring_size"], channel["header"]), (2 << 20, "large"))
         self.assert_refused("enable-channel", "c", "--ring-size=4M", parts=["cannot be changed"])
+        self.leat("disable-channel", "c")
+        self.assertNotIn("already", self.json("enable-channel", "c", "--ring-size=2M", "--header=large"))
+        self.assertTrue(self.json("enable-channel", "c", "--ring-size=2M", "--mode=discard")["already"])
+        for wrong, part in (("--tracefile-size=1K", "--tracefile-size is at least"),
+                            ("--blocking-timeout=5ms", "--blocking-timeout is of --mode=blocking")):
+            self.assert_refused("enable-channel", "d", "--mode=discard", wrong, status=2, parts=[part])
+        self.assert_refused("track", "--vpid=3000000000", status=2, parts=["not the id of a process"])
         self.assert_refused("enable-channel", "d", "--buffers=pid", parts=["buffers in one way"])
         self.leat("enable-event", "a")
         self.leat("start")

@@ -6,6 +6,7 @@
 #include "cli/steer/verb.hpp"
 #include "session/channel.hpp"
 #include "session/contexts.hpp"
+#include "trace/file_limits.hpp"
 #include "wire/app/app_protocol.hpp"
 
 namespace leat::cli {
@@ -78,6 +79,17 @@ Outcome<void> set_blocking_timeout(Json& request, const std::optional<std::strin
     return {};
 }
 
+Outcome<void> set_file_limits(Json& request, const ChannelOptions& options) {
+    constexpr std::uint64_t kSmallest = trace::FileLimits::kSmallestSize;
+    LEAT_TRY(set_quantity(request, "tracefile_size", options.tracefile_size, parse_size));
+    const std::uint64_t size = request.value("tracefile_size", std::uint64_t{0});
+    if (size != 0 && size < kSmallest) return usage("--tracefile-size is at least {} bytes", kSmallest);
+    if (options.tracefile_count.value_or(0) != 0 && size == 0)
+        return usage("--tracefile-count files of which size: give --tracefile-size, too");
+    set_member(request, "tracefile_count", options.tracefile_count);
+    return {};
+}
+
 Outcome<Json> enable_channel_request(const ChannelOptions& options) {
     Json request = request_of("enable-channel", options.session);
     request["channel"] = options.channel;
@@ -85,13 +97,12 @@ Outcome<Json> enable_channel_request(const ChannelOptions& options) {
     set_member(request, "buffers", options.buffers);
     set_member(request, "mode", options.mode);
     LEAT_TRY(set_blocking_timeout(request, options.blocking_timeout));
+    if (options.mode && options.mode != "blocking" && request.value("blocking_timeout_us", std::int64_t{0}) != 0)
+        return usage("--blocking-timeout is of --mode=blocking, not of --mode={}", *options.mode);
     set_member(request, "header", options.header);
     LEAT_TRY(set_period(request, "read_period_us", "--read-period", options.read_period));
     LEAT_TRY(set_period(request, "switch_period_us", "--switch-period", options.switch_period));
-    LEAT_TRY(set_quantity(request, "tracefile_size", options.tracefile_size, parse_size));
-    if (options.tracefile_count.value_or(0) != 0 && !options.tracefile_size)
-        return usage("--tracefile-count files of which size: give --tracefile-size, too");
-    set_member(request, "tracefile_count", options.tracefile_count);
+    LEAT_TRY(set_file_limits(request, options));
     return request;
 }
 

@@ -1,6 +1,7 @@
 // Verbs for event rules: enable-event, disable-event.
 #include "cli/command.hpp"
 #include "cli/steer/comma_list.hpp"
+#include "cli/steer/session_text.hpp"
 #include "cli/steer/verb.hpp"
 
 namespace leat::cli {
@@ -59,6 +60,13 @@ Json event_result(const std::string& pattern, const Json& answer) {
     return event;
 }
 
+// "channel" of an answer, or "channels", for people.
+std::string channels_in(const Json& answer) {
+    const auto channels = answer.find("channels");
+    if (channels == answer.end()) return fmt::format("channel {}", quoted_member(answer, "channel"));
+    return fmt::format("channel{} {}", channels->size() == 1 ? "" : "s", join(*channels));
+}
+
 void warn_of_conflicts(const Json& answer, Steering& steering) {
     const auto conflicts = answer.find("conflicts");
     if (conflicts == answer.end()) return;
@@ -76,8 +84,8 @@ Outcome<void> ask_for_each(Json request, const EventOptions& options, const char
         result["session"] = answer.at("session");
         result["events"].push_back(event_result(pattern, answer));
         warn_of_conflicts(answer, steering);
-        steering.say(fmt::format("{} {}{} in channel {} of session {}", quoted(pattern),
-                                 is_done_already(answer) ? "is already " : "", done, quoted_member(answer, "channel"),
+        steering.say(fmt::format("{} {}{} in {} of session {}", quoted(pattern),
+                                 is_done_already(answer) ? "is already " : "", done, channels_in(answer),
                                  quoted_member(answer, "session")));
     }
     return {};

@@ -40,8 +40,7 @@ Error attach_error(const wire::ListedSession& session, wire::AttachStatus status
         case wire::AttachStatus::kUnknownSession:
             return {ErrorKind::kNotFound, clause + ": it has ended"};
         case wire::AttachStatus::kNotLive:
-            return {ErrorKind::kUnsupported,
-                    clause + ": it is not live: create it with lttng create --live, or read its files"};
+            return {ErrorKind::kUnsupported, clause + ": it is not live: create it with --live, or read its files"};
         case wire::AttachStatus::kSeekError:
             return {ErrorKind::kUnsupported, clause + ": the relay cannot start there: try --from=start"};
         default:

@@ -34,8 +34,13 @@ TEST_F(SessionTrace, DirectoryOfTheSession) {
 }
 
 TEST_F(SessionTrace, UrlUnderWhichARelayHasTheSession) {
-    EXPECT_EQ(find(R"({"ok": true, "sessions": [{"name": "web", "output": "net://relay:1:2"}]})"),
+    EXPECT_EQ(find(R"({"ok": true, "sessions": [{"name": "web", "output": "net://relay:1:2", "live": true}]})"),
               "net://relay/host/" + session::host_name() + "/web");
+}
+
+TEST_F(SessionTrace, NoneAtARelayThatHasNoViewersForIt) {
+    EXPECT_EQ(find(R"({"ok": true, "sessions": [{"name": "web", "output": "net://relay:1:2", "live": false}]})"),
+              "error");
 }
 
 TEST_F(SessionTrace, OtherFailuresAreErrors) {
