@@ -138,17 +138,43 @@ Result<void> Consumer::drain() {
         stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
         wants_drain_ |= !stream.was_sampled || (!stream.is_quiet && !stream.is_full());
     }
-    auto outcome = before_cut();
-    if (outcome) outcome = announce_new_streams();
-    if (outcome) outcome = begin_part();
-    if (outcome) outcome = cut();
+    auto outcome = cut_found();
     // In a ring that nobody looks at there may be anything.
     if (outcome && !unmapped_) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
     is_idle_ = !wants_drain_;
+    arm_all();
+    return outcome;
+}
+
+// Rings that could not be mapped before, or are new, are looked at once.
+Result<void> Consumer::drain_rest() {
+    show_life();
+    add_used_thread_rings();
+    wants_drain_ = false;
+    for (Stream& stream : streams_) {
+        if (stream.was_sampled) {
+            forget_stored(stream);
+            continue;
+        }
+        sample(stream);
+        stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
+    }
+    auto outcome = cut_found();
+    arm_all();
+    return outcome;
+}
+
+Result<void> Consumer::cut_found() {
+    LEAT_TRY(before_cut());
+    LEAT_TRY(announce_new_streams());
+    LEAT_TRY(begin_part());
+    return cut();
+}
+
+void Consumer::arm_all() {
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
-    return outcome;
 }
 
 Result<void> Consumer::before_cut() const { return parameters_.before_cut ? parameters_.before_cut() : Result<void>(); }

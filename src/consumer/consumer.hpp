@@ -100,6 +100,9 @@ class Consumer {
     // One turn over all rings. What the output does not take stays in the rings for the next turn; the first such
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
+    // The rest of that: cuts what the last drain() has found and left in the rings, and nothing that has come since. So
+    // it comes to an end, however fast programs write.
+    Result<void> drain_rest();
 
     // After a drain: whether to drain again before long, as no doorbell may ring: there was something, and more is
     // likely. Bells are armed by a drain that found nothing, or once the output has room again, and then it takes
@@ -244,6 +247,8 @@ class Consumer {
     Result<void> announce_new_streams();
     Result<void> announce(std::span<Stream* const> streams);
     Result<void> begin_part();
+    Result<void> cut_found();
+    void arm_all();
     Result<void> cut();
     Result<void> cut_planned(Stream& stream);
     [[nodiscard]] std::optional<ctf::RecordWalker::Part> go_to(Stream& stream, const PlannedPacket& planned) const;

@@ -1,6 +1,7 @@
 #include "consumer/snapshots.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace leat::consumer {
@@ -219,17 +220,21 @@ Result<void> Snapshots::keep_newest(std::vector<Piece>& pieces, std::uint64_t ma
     return {};
 }
 
-// What was overtaken by its writers meanwhile is left out.
-std::span<const Snapshots::Piece> Snapshots::copy_batch(std::span<const Piece> pieces,
-                                                        std::vector<Copied>& copied) const {
+// What was overtaken by its writers meanwhile is left out. Where there is little memory, a batch is smaller.
+Result<std::span<const Snapshots::Piece>> Snapshots::copy_batch(std::span<const Piece> pieces,
+                                                                std::vector<Copied>& copied) const {
     std::uint64_t size = 0;
     std::size_t count = 0;
-    for (; count < pieces.size() && size < kBatchSize; ++count) {
-        const Piece& piece = pieces[count];
-        Copied copy{.piece = piece, .records = {}};
-        if (!reader(*piece.stream).copy(piece.from.note.position, piece.to.position, copy.records)) continue;
-        size += copy.records.size();
-        copied.push_back(std::move(copy));
+    try {
+        for (; count < pieces.size() && size < kBatchSize; ++count) {
+            const Piece& piece = pieces[count];
+            Copied copy{.piece = piece, .records = {}};
+            if (!reader(*piece.stream).copy(piece.from.note.position, piece.to.position, copy.records)) continue;
+            size += copy.records.size();
+            copied.push_back(std::move(copy));
+        }
+    } catch (const std::bad_alloc&) {
+        if (copied.empty()) return fail(ErrorKind::kDiskFull, "there is no memory for a snapshot");
     }
     return pieces.subspan(count);
 }
@@ -257,7 +262,7 @@ Result<SnapshotTotals> Snapshots::take(Output& output, std::uint64_t max_size, c
                              [](const Piece& piece) { return std::pair(piece.stream->id, piece.from.note.position); });
     for (std::span<const Piece> left = wanted; !left.empty();) {
         std::vector<Copied> copied;
-        left = copy_batch(left, copied);
+        left = LEAT_TRY(copy_batch(left, copied));
         LEAT_TRY(hooks.before_cut());
         for (const Copied& piece : copied) LEAT_TRY(write(piece, output, totals));
         LEAT_TRY(hooks.after_write());

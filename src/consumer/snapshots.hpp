@@ -114,7 +114,7 @@ class Snapshots {
     [[nodiscard]] std::vector<Piece> pieces();
     [[nodiscard]] static std::uint64_t packet_size(const Piece& piece);
     static Result<void> keep_newest(std::vector<Piece>& pieces, std::uint64_t max_size);
-    std::span<const Piece> copy_batch(std::span<const Piece> pieces, std::vector<Copied>& copied) const;
+    Result<std::span<const Piece>> copy_batch(std::span<const Piece> pieces, std::vector<Copied>& copied) const;
     Result<void> write(const Copied& copied, Output& output, SnapshotTotals& totals);
 
     std::vector<Source> sources_;

@@ -225,17 +225,22 @@ Result<void> FlightRecorder::write(std::span<Recording* const> recordings, const
     LEAT_TRY(output::TraceDirectory::prepare(place));
     Result<void> outcome;
     for (Recording* const recording : recordings) {
-        const auto output = LEAT_TRY(open_output(recording->trace(), session_, destination));
-        const auto of_trace = recording->take_snapshot(*output, part_of(order.max_size, recordings.size()));
-        output->close();
-        if (of_trace) {
+        const auto of_trace = write_trace(*recording, destination, part_of(order.max_size, recordings.size()));
+        if (of_trace)
             add(*of_trace, totals);
-            continue;
-        }
-        output->remove_if_unused();
-        if (outcome) outcome = tl::unexpected(of_trace.error());
+        else if (outcome)
+            outcome = tl::unexpected(of_trace.error());
     }
     return outcome;
+}
+
+Result<consumer::SnapshotTotals> FlightRecorder::write_trace(Recording& recording, const Destination& destination,
+                                                             std::uint64_t max_size) const {
+    const auto output = LEAT_TRY(open_output(recording.trace(), session_, destination));
+    auto totals = recording.take_snapshot(*output, max_size);
+    output->close();
+    if (!totals) output->remove_if_unused();
+    return totals;
 }
 
 // If it is empty.

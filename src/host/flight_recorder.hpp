@@ -109,6 +109,8 @@ class FlightRecorder {
     tl::unexpected<Error> relay_failed(const net::RelayAddress& relay, Error error);
     Result<void> write(std::span<Recording* const> recordings, const SnapshotOrder& order,
                        const std::filesystem::path& place, consumer::SnapshotTotals& totals) const;
+    Result<consumer::SnapshotTotals> write_trace(Recording& recording, const Destination& destination,
+                                                 std::uint64_t max_size) const;
 
     Destination destination_;
     std::string session_;

@@ -251,8 +251,9 @@ void Recording::turn(bool has_rung, std::span<const pollfd> fds) {
     const bool may_be_answered = is_tick && (state_ != State::kRunning || !output_->is_delivered());
     if (is_ready || now >= output_->deadline() || may_be_answered) run_output();
     if (state_ == State::kRunning) drain_if_due();
-    // Not one packet for each that is stored: then a program that goes on writing could keep us for ever.
-    if (state_ == State::kDraining && is_drain_due_ && consumer_.release_stored()) drain();
+    // Many packets at once, and not one for each that is stored.
+    if (state_ == State::kDraining && is_drain_due_ && consumer_.release_stored())
+        drain_by(&consumer::Consumer::drain_rest);
     step_to_end();
     output_->flush();
 }
@@ -352,15 +353,19 @@ void Recording::drain_if_due() {
     pace_.note(std::max(consumer_.nearest_bell(), consumer_.fullest()));
 }
 
-void Recording::drain() {
+void Recording::drain() { drain_by(&consumer::Consumer::drain); }
+
+void Recording::drain_by(Result<void> (consumer::Consumer::*drain)()) {
     last_drain_ = Clock::now();
     const std::uint64_t events = consumer_.totals().events;
-    const auto drained = consumer_.drain();
+    const auto drained = (consumer_.*drain)();
     if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     warn_all(output_->take_warnings());
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
+    // At the end, it is the last chance.
+    if (is_ending_ && !output_error_) output_error_ = consumer_.unmapped();
     if (output_error_) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
     if (const auto& unmapped = consumer_.unmapped()) warn(while_running(*unmapped));
     for (const std::string& quarantined : consumer_.quarantined())
@@ -384,7 +389,8 @@ void Recording::begin_finish() {
     begin_storing();
 }
 
-// This drain cuts what it can. What a slow relay keeps from being cut follows.
+// This drain cuts what it can. What a slow relay keeps from being cut follows, and nothing that comes meanwhile: a
+// program that goes on writing does not keep us.
 void Recording::begin_storing() {
     last_taken_at_ = Clock::now();
     if (state_ == State::kDraining) drain();
@@ -402,7 +408,7 @@ void Recording::step_to_end() {
     if (state_ == State::kClosing && !output_->awaits_close()) close();
 }
 
-// What comes into the rings from now on comes too late: a program that goes on writing does not keep us.
+// What has come into the rings since has come too late.
 void Recording::tell_rest() {
     if (const auto told = is_ending_ ? consumer_.finish() : consumer_.tell_discarded(); told) {
         state_ = State::kStoring;

@@ -77,6 +77,8 @@ Result<std::vector<BlockNote>> BlockReader::notes() const {
             continue;
         }
         auto notes = notes_between(oldest_below(limit), limit, end);
+        // Writers may have gone on to the next block between our looks at head and limit, and almost around.
+        if (!notes && head() != end.position) continue;
         // Until then, writers use other notes.
         if (this->limit() - limit <= (kBlockNotes - kBlocks) * block_size(size_)) return notes;
     }

@@ -180,6 +180,7 @@ void SessionThread::ask_for_snapshot(std::function<void()> when_kept) {
 // relay does not take it, or the disk is full, the trace waits for the next snapshot of all.
 bool SessionThread::may_end(const Recorded& recorded) {
     if (!recorded.recording->is_for_snapshots()) return true;
+    recorded.recording->drain();  // who asks by an event has done so there
     flight_recorder_.notice(std::array{recorded.recording});
     if (!flight_recorder_.is_wanted()) return true;
     if (flight_recorder_.is_failing()) return false;
@@ -202,6 +203,8 @@ bool SessionThread::may_end(const Recorded& recorded) {
 
 // The session ends, and what was asked for is not due yet, or the relay has not taken it: now or never.
 std::string SessionThread::take_unmet_snapshot() {
+    for (host::Recording* const recording : recordings())
+        if (recording->is_for_snapshots()) recording->drain();
     flight_recorder_.notice(recordings());
     if (!flight_recorder_.is_wanted() || recordings().empty()) return {};
     flight_recorder_.ask();  // the last try leaves what it can store
@@ -313,10 +316,8 @@ void SessionThread::open(Recorded& recorded) {
         return;
     }
     // Once, as it may take long to go away.
-    const bool is_scarce = are_descriptors_scarce(kDescriptorsOfOutput);
-    recorded.is_obstructed =
-        parameters_.destination.belongs_to_users && !is_scarce && recording.error().kind == ErrorKind::kRefused;
-    if (is_scarce)
+    recorded.is_obstructed = is_in_the_way_of_its_user(recording.error());
+    if (are_descriptors_scarce(kDescriptorsOfOutput))
         log_want_of_descriptors("events stay in the rings");
     else if (recorded.trouble != recording.error().message)
         log_error("session {}: {}: events stay in the rings", parameters_.session, recording.error().message);
@@ -635,8 +636,14 @@ void SessionThread::finish_rotation() {
     (void)keep_state();
 }
 
-// All traces that are stored go on in the new chunk, or none does. What is about to happen is kept before, so that a
-// daemon that goes on after us does the rest.
+// A user may put things where its traces are to be, and harms nobody else by it.
+bool SessionThread::is_in_the_way_of_its_user(const Error& error) const {
+    return parameters_.destination.belongs_to_users && !are_descriptors_scarce(kDescriptorsOfOutput) &&
+           error.kind == ErrorKind::kRefused;
+}
+
+// All traces that are stored go on in the new chunk, or none does; but for those whose users are in the way, which stay
+// in the one before. What is about to happen is kept before, so that a daemon that goes on after us does the rest.
 Result<std::filesystem::path> SessionThread::rotate_now() {
     const std::string trouble = settle_all(trouble_for_others_of);
     if (!trouble.empty()) return refused("{}", trouble);
@@ -644,10 +651,18 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
     chunks_.plan_rotation();
     LEAT_TRY(keep_state());
     const std::filesystem::path next = chunks_.state().next;
-    const std::vector<host::Recording*> all = recordings();
+    std::vector<host::Recording*> all;
     Result<void> prepared;
-    for (host::Recording* const recording : all)
-        if (prepared) prepared = recording->output().prepare_chunk(next);
+    for (host::Recording* const recording : recordings()) {
+        auto own = prepared ? recording->output().prepare_chunk(next) : Result<void>();
+        if (!own && is_in_the_way_of_its_user(own.error())) {
+            recording->output().drop_chunk();
+            log_error("session {}: {}: its trace stays in the chunk before", parameters_.session, own.error().message);
+            continue;
+        }
+        all.push_back(recording);
+        if (prepared) prepared = std::move(own);
+    }
     for (host::Recording* const recording : all) {
         if (!prepared) {
             recording->output().drop_chunk();

@@ -53,9 +53,9 @@ class FlightRecorderTest : public testing::Test {
         return std::distance(fs::directory_iterator(directory_), fs::directory_iterator());
     }
 
-    static std::unique_ptr<session::Trace> make_trace() {
+    static std::unique_ptr<session::Trace> make_trace(const std::string& path = {}) {
         const session::Channel channel{.name = "channel", .ring_size = ring::kMinRingSize, .overwrites = true};
-        return *session::Trace::create({.session_name = "test", .key = {}}, std::vector{channel});
+        return *session::Trace::create({.session_name = "test", .key = {}, .path = path}, std::vector{channel});
     }
     test::ScratchDirectory scratch_;
     fs::path directory_ = scratch_.path() / "snapshots";
@@ -114,6 +114,19 @@ TEST_F(FlightRecorderTest, ProcessThatEndsOnAFullDiskLeavesTheWishToTheOneOfAll)
     EXPECT_FALSE(flight_recorder_.is_met_in_part());
     ASSERT_TRUE(take());
     EXPECT_FALSE(flight_recorder_.is_wanted());
+}
+
+// Its user has put something where it is to be.
+TEST_F(FlightRecorderTest, TraceThatHasNoPlaceKeepsNoOtherFromOne) {
+    const auto in_the_same_place = make_trace();
+    const auto elsewhere = make_trace("elsewhere");
+    const auto second = *Recording::create_for_snapshots(*in_the_same_place, {});
+    const auto third = *Recording::create_for_snapshots(*elsewhere, {});
+    EXPECT_FALSE(flight_recorder_.take(std::array{recording_.get(), second.get(), third.get()}, {}));
+    std::size_t traces = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(directory_))
+        if (entry.path().filename() == "metadata") ++traces;
+    EXPECT_EQ(traces, 2U);
 }
 
 // By a daemon that was killed. Everything else is somebody's.

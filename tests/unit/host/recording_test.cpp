@@ -1,9 +1,12 @@
 #include "host/recording.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -34,6 +37,9 @@ class SlowOutput final : public consumer::Output {
         bool was_stored_at_close = false;
         std::uint64_t events_lost = 0;
         bool is_delivered = true;
+        std::size_t max_packet_size = consumer::Output::kAnySize;
+        std::function<void()> when_written = [] {};
+        std::uint64_t stored_up_to = 0;  // if not all is stored
     };
     explicit SlowOutput(Peer& peer) : peer_(&peer) {}
 
@@ -41,10 +47,12 @@ class SlowOutput final : public consumer::Output {
     Result<void> write_packet(const consumer::Packet& /*packet*/) override {
         if (peer_->is_full) return fail(ErrorKind::kDiskFull, "the disk is full");
         ++peer_->packets;
+        peer_->when_written();
         return {};
     }
+    [[nodiscard]] std::size_t max_packet_size() const override { return peer_->max_packet_size; }
     [[nodiscard]] std::uint64_t stored(consumer::StreamId /*stream*/) const override {
-        return peer_->has_stored ? ~std::uint64_t{0} : 0;
+        return peer_->has_stored ? ~std::uint64_t{0} : peer_->stored_up_to;
     }
     [[nodiscard]] std::uint64_t taken() const override { return peer_->taken; }
     [[nodiscard]] bool is_delivered() const override { return peer_->is_delivered; }
@@ -143,6 +151,56 @@ TEST_F(RecordingPace, WhoIsAwaitedDoesNotSlowDown) {
     record({.is_copied = true, .patience = kMuchPatience});
     for (int drain = 0; drain < 20; ++drain) drain_an_event();
     EXPECT_FALSE(waits_for_answers());
+}
+
+// A packet for each record, and for each packet another record.
+TEST_F(RecordingPace, ProgramThatIsAsFastAsTheRelayKeepsNobody) {
+    peer_.max_packet_size = ctf::kPacketHeaderSize + ring::kMinRecordSize;
+    peer_.has_stored = false;
+    record();
+    for (std::size_t event = 0; event < 3 * consumer::Consumer::kMaxUnstored; ++event) write_event();
+    peer_.when_written = [this] { write_event(); };
+    const auto store_packets = [this] {
+        for (int turn = 0; turn < 1000 && recording_->is_storing(); ++turn) {
+            peer_.stored_up_to = static_cast<std::uint64_t>(peer_.packets);
+            recording_->turn(true, {});
+        }
+        EXPECT_FALSE(recording_->is_storing());
+        EXPECT_FALSE(recording_->output_error());
+    };
+    recording_->begin_settle();
+    store_packets();
+    recording_->resume();
+    recording_->begin_finish();
+    store_packets();
+    EXPECT_TRUE(recording_->is_finished());
+}
+
+// A process has so many mappings at most. At the end, what is there must not be forgotten.
+TEST_F(RecordingEnd, RingThatCannotBeMappedIsAwaited) {
+    record(kNoPatience);
+    const ring::RingSet& rings = trace_->channels()[0]->rings();
+    const std::uint32_t first = rings.geometry().cpu_rings;
+    const UniqueFd writable(::dup(rings.fd()));
+    const auto own = ring::RingSet::adopt(UniqueFd(::dup(rings.fd())), rings.geometry(), rings.created());
+    ASSERT_TRUE(own && own->map(first));
+    ring::RecordWriter writer{};
+    writer.map.mask = ring::kMinRingSize - 1;
+    writer.map.form = ring::header_form(ring::HeaderKind::kCompact);
+    const std::array<char, 1 + ring::kCopySlack> staged{};
+    ASSERT_EQ(ring::thread_write(writer, own->ring(first), 1, staged.data(), 1, rings.created() + 1),
+              ring::WriteOutcome::kWritten);
+    own->header().thread_rings_used = 1;
+    const UniqueFd readable(::open(fmt::format("/proc/self/fd/{}", rings.fd()).c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::dup2(readable.get(), rings.fd()), rings.fd());
+    recording_->begin_finish();
+    EXPECT_TRUE(recording_->is_stuck());
+    ASSERT_TRUE(recording_->output_error());
+    EXPECT_TRUE(recording_->output_error()->message.starts_with("cannot map a ring"));
+    ASSERT_EQ(::dup2(writable.get(), rings.fd()), rings.fd());
+    EXPECT_TRUE(turn_until_finished());
+    EXPECT_FALSE(recording_->output_error());
+    EXPECT_EQ(recording_->consumer().totals().events + recording_->consumer().unreadable(), 1U);
 }
 
 TEST_F(RecordingEnd, SettledRecordingHasStoredAllAndGoesOn) {
