@@ -63,6 +63,8 @@ OutputFile::~OutputFile() {
 
 Result<void> OutputFile::finish() {
     if (part_.empty()) return {};
+    // Some file systems say only then that they have no room.
+    if (::fsync(fd_.get()) != 0) return io_error("cannot write " + path_);
     if (::rename(part_.c_str(), path_.c_str()) != 0) return io_error("cannot write " + path_);
     part_.clear();
     return {};

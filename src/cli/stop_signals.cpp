@@ -17,6 +17,11 @@ std::atomic<bool> has_signal{false};
 // A signal that comes just before a system call does not interrupt it. So an alarm goes off every second from then on.
 void knock(int /*signal*/) { ::alarm(1); }
 
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 void stop(int signal) {
     const int saved = errno;
     has_signal.store(true, std::memory_order_relaxed);
@@ -34,7 +39,8 @@ StopSignals::StopSignals() {
     ::sigaction(SIGALRM, &action, nullptr);
     action.sa_handler = stop;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+        if (signal == SIGTERM || !is_ignored(signal)) ::sigaction(signal, &action, nullptr);
 }
 
 int StopSignals::fd() const { return pipe_fds[0]; }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptors.hpp"
 #include "cli/live_printer.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
@@ -52,16 +53,17 @@ class GrowingTraces {
     }
 
     // Returns whether there was anything new.
-    Result<bool> advance() {
+    bool advance() {
         bool is_new = false;
-        for (auto& trace : traces_) {
-            const Progress progress = LEAT_TRY(trace->advance());
+        for (auto& [directory, trace] : traces_) {
+            const auto progress = trace->advance();
             is_new |= progress != Progress::kNothingNew;
-            if (progress != Progress::kEnded) continue;
+            if (progress && *progress != Progress::kEnded) continue;
             cut_short_ += trace->cut_short();
             trace.reset();
+            if (!progress) give_up(directory, progress.error());
         }
-        std::erase(traces_, nullptr);
+        std::erase_if(traces_, [](const Growing& growing) { return growing.trace == nullptr; });
         return is_new;
     }
 
@@ -69,7 +71,7 @@ class GrowingTraces {
     Result<void> wait() {
         const bool is_alone =
             has_seen_all_ && roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
-        if (is_alone && !traces_.empty()) return traces_.front()->wait();
+        if (is_alone && !traces_.empty()) return traces_.front().trace->wait();
         // Where there is none, the caller looks.
         if (watch_.wait(stop_->fd()) && !traces_.empty()) LEAT_TRY(look());
         return {};
@@ -83,6 +85,10 @@ class GrowingTraces {
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
   private:
+    struct Growing {
+        fs::path directory;
+        std::unique_ptr<FollowedTrace> trace;
+    };
     struct Watched {
         std::vector<fs::path> directories{};
         bool is_all = false;  // we hear of everything that is created at or below the root
@@ -132,7 +138,10 @@ class GrowingTraces {
         note_denied(there.denied);
         for (const fs::path& directory : there.paths) {
             if (is_known(directory)) continue;
-            LEAT_TRY(open(directory));
+            if (auto opened = open(directory); !opened) {
+                if (directory == root) return wrap(directory.string(), std::move(opened).error());
+                give_up(directory, opened.error());
+            }
             is_any_new = true;
         }
         const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
@@ -146,7 +155,7 @@ class GrowingTraces {
 
     Result<void> open(const fs::path& directory) {
         auto trace = FollowedTrace::open(directory, seen_.size(), printer_->merge(), print_warning, has_looked_);
-        if (!trace) return wrap(directory.string(), std::move(trace).error());
+        if (!trace) return tl::unexpected(std::move(trace).error());
         if (*trace == nullptr) {
             if (!has_looked_) leave_out(directory);
             return {};
@@ -156,8 +165,15 @@ class GrowingTraces {
         // A rotation gives it another name.
         if (!seen_.insert(identity).second) return {};
         watch_.add_file(directory / trace::kSyncFileName);
-        traces_.push_back(*std::move(trace));
+        traces_.push_back({directory, *std::move(trace)});
         return {};
+    }
+
+    // One that cannot be followed ends nothing but itself.
+    void give_up(const fs::path& directory, const Error& error) {
+        ++cut_short_;
+        print_warning(fmt::format("{}: {}; the rest of it is not shown", directory.string(), error.message));
+        if (const auto identity = viewer::FileIdentity::of(directory)) known_.insert_or_assign(directory, *identity);
     }
 
     // It was finished before we came.
@@ -178,7 +194,7 @@ class GrowingTraces {
     std::set<viewer::FileIdentity> seen_;             // that are or were followed, or were finished before we came
     bool has_looked_ = false;
     bool has_seen_all_ = false;  // when it looked last
-    std::vector<std::unique_ptr<FollowedTrace>> traces_;
+    std::vector<Growing> traces_;
     std::size_t finished_ = 0;
     std::uint64_t cut_short_ = 0;
 };
@@ -188,6 +204,7 @@ class GrowingTraces {
 Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.empty()) misuse("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
+    (void)raise_descriptor_limit();  // a trace has a file for each stream, and an index of each
     LivePrinter printer(options, arguments.selection.filter());
     GrowingTraces traces(arguments, printer, stop);
     bool may_go_on = LEAT_TRY(traces.look());
@@ -197,7 +214,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
         print_warning("traces that are finished are not shown: leat view without --follow shows them");
     while (!stop.has_come() && !printer.is_closed() && may_go_on) {
         warn_of_denied(traces.take_denied());
-        const bool is_new = LEAT_TRY(traces.advance());
+        const bool is_new = traces.advance();
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
         may_go_on = !traces.empty() || LEAT_TRY(traces.look());

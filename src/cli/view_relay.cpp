@@ -1,5 +1,6 @@
 // `leat view net://...`: sessions of a relay, while they are recorded.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -58,11 +59,11 @@ void print_table(const net::RelayUrl& url, const std::vector<wire::ListedSession
             session.streams, session.streams == 1 ? "" : "s", session.clients, session.clients == 1 ? "" : "s");
 }
 
-Result<void> list(const ViewArguments& arguments, const net::RelayUrl& url, LiveConnection& connection) {
+Result<Viewed> list(const ViewArguments& arguments, const net::RelayUrl& url, LiveConnection& connection) {
     const auto sessions = LEAT_TRY(connection.list_sessions());
     arguments.format == "json" ? print_json(url, sessions) : print_table(url, sessions);
-    if (std::fflush(stdout) != 0) return io_error("cannot write");
-    return {};
+    if (std::fflush(stdout) == 0) return Viewed::kToTheEnd;
+    return errno == EPIPE ? Result<Viewed>(Viewed::kUntilNobodyRead) : io_error("cannot write");
 }
 
 // Follows a session, over as many connections as that takes.
@@ -235,8 +236,7 @@ Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, co
     LEAT_TRY(open_output(arguments));
     if (url.names_session()) return Following(arguments, url, options).run();
     LiveConnection connection = LEAT_TRY(connect(url, -1));
-    LEAT_TRY(list(arguments, url, connection));
-    return Viewed::kToTheEnd;
+    return list(arguments, url, connection);
 }
 
 }  // namespace

@@ -101,6 +101,37 @@ class Followers(FollowerTest):
         self.assertEqual(self.end(), "")
         self.assertEqual(sorted(self.numbers()), sorted([*range(10), *range(50)]))
 
+    def test_trace_beside_it_that_cannot_be_followed(self):
+        """It is told of, and ends nothing else."""
+        self.daemon()
+        directory, running = self.followed()
+        bad = directory / "ust" / "bad"
+        bad.mkdir()
+        (bad / ".leat-sync").touch()
+        (bad / "metadata").write_bytes(next(directory.rglob("metadata")).read_bytes())
+        self.assertIn(str(bad), self.follower.stderr.readline())
+        emitted = running.do("emit 10")
+        self.wait_for_number(emitted - 1)
+        self.leat("destroy")
+        self.end(1)
+        self.assertEqual(self.numbers(), list(range(emitted)))
+
+    def test_signals_that_are_ignored(self):
+        """As by nohup."""
+        self.daemon()
+        _, running = self.followed()
+        self.follower.kill()
+        self.follower.communicate(timeout=PATIENCE)
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.follow(self.directory / "trace")
+        signal.signal(signal.SIGHUP, before)
+        self.wait_for_number(9)
+        self.follower.send_signal(signal.SIGHUP)
+        emitted = running.do("emit 10")
+        self.wait_for_number(emitted - 1)
+        self.leat("destroy")
+        self.assertEqual(self.end(), "")
+
     def test_chunk_that_is_removed_after_its_rotation(self):
         self.daemon()
         directory, running = self.followed()

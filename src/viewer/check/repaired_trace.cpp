@@ -85,6 +85,8 @@ Result<void> write_file(const fs::path& path, std::span<const std::span<const st
         if (!written) return wrap(path.string(), std::move(written).error());
         progress.add(piece.size());
     }
+    // Some file systems say only then that they have no room.
+    if (::fsync(file.get()) != 0) return io_error("cannot write " + path.string());
     return {};
 }
 

@@ -34,10 +34,11 @@ std::optional<FileIdentity> FileIdentity::of(const fs::path& path) { return iden
 
 FileIdentity FileIdentity::of(int fd) { return identity_of(fd, "", AT_EMPTY_PATH).value_or(FileIdentity{}); }
 
-std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path, const fs::path& shown) {
-    auto index = open_for_reading(trace::index_path(path));
-    if (!index) return nullptr;
-    return std::unique_ptr<FollowedFile>(new FollowedFile(path, shown, *std::move(index)));
+Result<std::unique_ptr<FollowedFile>> FollowedFile::open(const fs::path& path, const fs::path& shown) {
+    const fs::path index_path = trace::index_path(path);
+    auto index = open_for_reading(index_path);
+    if (!index && !FileIdentity::of(index_path)) return nullptr;
+    return std::unique_ptr<FollowedFile>(new FollowedFile(path, shown, LEAT_TRY(std::move(index))));
 }
 
 FollowedFile::FollowedFile(fs::path path, const fs::path& shown, UniqueFd index)
@@ -49,12 +50,17 @@ FollowedFile::FollowedFile(fs::path path, const fs::path& shown, UniqueFd index)
 
 bool FollowedFile::is_replaced() const { return FileIdentity::of(index_name_) != identity_; }
 
-bool FollowedFile::open_data() {
+Result<bool> FollowedFile::open_data() {
     if (data_.is_open()) return true;
     auto data = open_for_reading(data_name_);
-    if (!data || is_replaced()) return false;
-    data_ = *std::move(data);
+    if (is_replaced() || (!data && !FileIdentity::of(data_name_))) return false;
+    data_ = LEAT_TRY(std::move(data));
     return true;
+}
+
+void FollowedFile::close() {
+    data_ = UniqueFd();
+    if (identity_.birth_ns != 0) index_ = UniqueFd();
 }
 
 Result<std::optional<ctf::IndexEntry>> FollowedFile::entry() { return entry_at(position_); }

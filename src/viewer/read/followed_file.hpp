@@ -40,7 +40,8 @@ class FollowedFile {
   public:
     // Returns null if there is no index yet.
     // `shown` is the path that people know.
-    static std::unique_ptr<FollowedFile> open(const std::filesystem::path& path, const std::filesystem::path& shown);
+    static Result<std::unique_ptr<FollowedFile>> open(const std::filesystem::path& path,
+                                                      const std::filesystem::path& shown);
 
     // Whether the name stands for another file by now.
     [[nodiscard]] bool is_replaced() const;
@@ -54,11 +55,12 @@ class FollowedFile {
     Result<std::optional<ctf::IndexEntry>> telling_entry();
 
     // Call this when there is an entry. Returns false if the data were replaced before, so that they are missed.
-    bool open_data();
-    // -1 before open_data() and after close_data().
+    Result<bool> open_data();
+    // -1 before open_data() and after close().
     [[nodiscard]] int data() const { return data_.get(); }
-    // Call this at the end of the data. The index stays open, so that its inode is not reused for a later file.
-    void close_data() { data_ = UniqueFd(); }
+    // Call this at the end of the data: nothing more is read. The index stays open where its inode might be reused for
+    // a later file, and nobody could tell.
+    void close();
 
   private:
     FollowedFile(std::filesystem::path path, const std::filesystem::path& shown, UniqueFd index);

@@ -42,6 +42,13 @@ Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& direc
     return trace;
 }
 
+FollowedTrace::~FollowedTrace() {
+    for (const UnknownFile& unknown : unknown_files_) unknown.stream->end();
+    for (const FollowedStream& stream : streams_) stream.stream->end();
+    if (limit_ != nullptr) limit_->end();
+    merge_->refresh();
+}
+
 Result<Progress> FollowedTrace::advance() {
     // Keep this order. Everything that was written before the writer ended, or before the horizon was published, is
     // seen by the steps that follow.
@@ -111,8 +118,10 @@ Result<void> FollowedTrace::add_new_files() {
         const std::string name = path.filename().string();
         const auto known = files_.find(name);
         if (known != files_.end() && !known->second->is_replaced()) continue;
-        const std::shared_ptr<FollowedFile> file = FollowedFile::open(path, directory_ / name);
-        if (file == nullptr) continue;
+        auto opened = FollowedFile::open(path, directory_ / name);
+        if (!opened) note_unreadable(name, opened.error());
+        if (!opened || *opened == nullptr) continue;
+        const std::shared_ptr<FollowedFile> file = *std::move(opened);
         files_.insert_or_assign(name, file);
         std::error_code ignored;
         auto stream = std::make_shared<LiveStream>(
@@ -124,11 +133,22 @@ Result<void> FollowedTrace::add_new_files() {
     return {};
 }
 
+// As long as there may be descriptors for it later, it is tried again in silence.
+bool FollowedTrace::may_come_later(const Error& error) const {
+    return error.kind == ErrorKind::kDiskFull && !is_writer_gone_;
+}
+
+void FollowedTrace::note_unreadable(const std::string& name, const Error& error) {
+    if (may_come_later(error) || !unreadable_.insert(name).second) return;
+    ++cut_short_;
+    warn_(fmt::format("{}: {}; it is not shown", (directory_ / name).string(), error.message));
+}
+
 // Finds out which streams the new files belong to.
 void FollowedTrace::place_files() {
     std::erase_if(unknown_files_, [this](const UnknownFile& unknown) {
         const auto placed = place(unknown);
-        if (placed && !*placed) {
+        if (placed ? !*placed : may_come_later(placed.error())) {
             keep_quiet(*unknown.stream);
             return false;
         }
@@ -145,7 +165,7 @@ Result<bool> FollowedTrace::place(const UnknownFile& unknown) {
     const auto entry = LEAT_TRY(unknown.file->telling_entry());
     if (!entry && !is_writer_gone_ && !unknown.file->is_replaced()) return false;
     // If data were replaced, the packet numbers have a gap. It is told when the next file is read.
-    if (entry && unknown.file->open_data())
+    if (entry && LEAT_TRY(unknown.file->open_data()))
         add_to_stream(unknown, *entry);
     else
         unknown.stream->end();
@@ -210,7 +230,7 @@ Result<bool> FollowedTrace::advance(FollowedStream& stream) {
         if (stream.files.size() == 1) break;
         // Files are replaced in their order. So files between this one and the next are gone only if this one is.
         if (file.is_replaced()) stream.stream->note_missed_files();
-        file.close_data();
+        file.close();
         stream.files.pop_front();
     }
     if (is_writer_gone_ || (!stream.key && stream.files.front().file->is_replaced())) {
@@ -274,6 +294,7 @@ Result<void> FollowedTrace::read_metadata() {
 
 void FollowedTrace::end(FollowedStream& stream) {
     stream.stream->end();
+    for (const File& file : stream.files) file.file->close();
     stream.files.clear();
     const std::size_t lost = stream.stream->identity().lost_packets.size();
     if (lost > 0) warn_(fmt::format("network lost {} packet{} of {}", lost, lost == 1 ? "" : "s", stream.name));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,11 @@ class FollowedTrace {
     static Result<std::unique_ptr<FollowedTrace>> open(const std::filesystem::path& directory,
                                                        std::uint64_t trace_number, LiveMerge& merge, Warn warn,
                                                        bool is_finished_wanted = false);
+
+    // Its streams hold nobody up any more.
+    ~FollowedTrace();
+    FollowedTrace(const FollowedTrace&) = delete;
+    FollowedTrace& operator=(const FollowedTrace&) = delete;
 
     // Reads on in all streams that had been read to their end.
     Result<Progress> advance();
@@ -87,6 +93,8 @@ class FollowedTrace {
 
     Result<void> find_all_files();
     Result<void> add_new_files();
+    [[nodiscard]] bool may_come_later(const Error& error) const;
+    void note_unreadable(const std::string& name, const Error& error);
     void place_files();
     Result<bool> place(const UnknownFile& unknown);
     void add_to_stream(const UnknownFile& unknown, const ctf::IndexEntry& entry);
@@ -113,6 +121,7 @@ class FollowedTrace {
     // middle of its next round, and the first packet of a new stream may still be missing.
     std::shared_ptr<LiveStream> limit_;
     std::map<std::string, std::shared_ptr<FollowedFile>> files_;  // by name: the file of that name when we last looked
+    std::set<std::string> unreadable_;  // names of files whose index cannot be opened, as people know
     std::vector<UnknownFile> unknown_files_;
     std::list<FollowedStream> streams_;  // includes those that have ended
     std::map<Key, FollowedStream*> stream_by_key_;

@@ -31,6 +31,10 @@ std::uint64_t next_trace_number() {
     return number++;
 }
 
+std::string cannot_be_fetched(std::uint64_t size) {
+    return fmt::format("a packet of {} bytes cannot be fetched", size);
+}
+
 Error attach_error(const wire::ListedSession& session, wire::AttachStatus status) {
     const auto clause = fmt::format("cannot attach to session \"{}\"", session.session_name);
     switch (status) {
@@ -206,7 +210,7 @@ Result<void> RelaySession::take_queued(Data& data) {
         else if (entry.packet.empty() && (entry.index.flags & wire::kNewMetadata) != 0)
             do_without_metadata(data);
         else if (entry.packet.empty())
-            end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.entry.packet_size / 8));
+            end(data, cannot_be_fetched(entry.index.entry.packet_size / 8));
         else
             LEAT_TRY(feed_news(data, std::move(entry)));
     }
@@ -385,6 +389,7 @@ Result<bool> RelaySession::fetch_packet(Data& data) {
         return true;
     }
     auto packet = LEAT_TRY(receive_packet(data, size));
+    if (!packet && !data.index) end(data, cannot_be_fetched(size));
     if (!packet) return !data.index;
     data.index.reset();
     LEAT_TRY(feed(data, *std::move(packet), offset));
@@ -392,7 +397,7 @@ Result<bool> RelaySession::fetch_packet(Data& data) {
 }
 
 // Returns nothing if the relay does not have the packet yet: data.index then has the flags that say why. Returns
-// nothing and resets data.index if the relay refused the packet: this ends the stream.
+// nothing and resets data.index if the relay refused the packet: this is to end the stream.
 Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data& data, std::uint64_t size) {
     std::vector<std::byte> packet(size);
     std::uint64_t filled = 0;
@@ -409,7 +414,6 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
         if (piece.status == wire::PacketStatus::kRetry || piece.flags != 0)
             return std::optional<std::vector<std::byte>>();
         data.index.reset();
-        end(data, fmt::format("the relay answered GET_PACKET with status {}", piece.status));
         return std::optional<std::vector<std::byte>>();
     }
     return std::optional(std::move(packet));

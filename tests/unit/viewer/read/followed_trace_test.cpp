@@ -13,6 +13,7 @@
 
 #include "base/check.hpp"
 #include "support/byte_metadata.hpp"
+#include "support/descriptor_limit.hpp"
 #include "trace/index_format.hpp"
 #include "trace/moving_lock.hpp"
 
@@ -128,8 +129,12 @@ class FollowedTraceTest : public testing::Test {
         }
     }
 
+    [[nodiscard]] std::uint64_t cut_short() const { return trace_->cut_short(); }
+
     fs::path root_;
     RollingWriter writer_;
+    LiveMerge merge_;
+    std::unique_ptr<FollowedTrace> trace_;
 
   private:
     static fs::path clean(const fs::path& path) {
@@ -147,8 +152,6 @@ class FollowedTraceTest : public testing::Test {
     }
 
     std::string told_;
-    LiveMerge merge_;
-    std::unique_ptr<FollowedTrace> trace_;
 };
 
 TEST_F(FollowedTraceTest, RolledFilesAreOneStream) {
@@ -329,6 +332,39 @@ TEST_F(FollowedTraceTest, DataThatWereReplacedBeforeTheyWereOpenedAreMissed) {
     writer_.packet(4);
     writer_.publish();
     EXPECT_EQ(read(), "missed: 1 3 4 ");
+}
+
+TEST_F(FollowedTraceTest, FileForWhichThereIsNoDescriptorComesLater) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    writer_.roll("c_0_1");
+    writer_.packet(2);
+    writer_.publish();
+    {
+        const test::FewDescriptorsLeft few(1);  // for the index, and not for the data
+        EXPECT_EQ(read(), "");
+    }
+    EXPECT_EQ(read(), "2 ");
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+    EXPECT_EQ(cut_short(), 0U);
+}
+
+TEST_F(FollowedTraceTest, FileThatCannotBeReadIsToldOf) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    fs::create_directory(root_ / "index/d_0.idx");
+    std::ofstream(root_ / "d_0").close();
+    writer_.publish();
+    EXPECT_NE(read().find("d_0: "), std::string::npos);
+    writer_.packet(2);
+    writer_.publish();
+    EXPECT_EQ(read(), "2 ");
+    EXPECT_EQ(cut_short(), 1U);
 }
 
 // As if it had been found too late: a follower was stopped between two looks at the directory.

@@ -214,6 +214,18 @@ TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
     EXPECT_EQ(error_, "");
 }
 
+// Its file has been rolled away. What had come before it is shown.
+TEST_F(RelaySessionTest, LargePacketThatIsRefusedEndsItsStreamBehindWhatHasCome) {
+    const std::string bytes = packet(1, 9, "\2");
+    NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
+    large.length = 0;
+    RelayScript script(kCanGetNews);
+    script.attached({2}).add(NewsReply{kOk, 0, 2}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes).add(large);
+    script.metadata().add(PacketReply{PacketStatus::kError, 0, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_NE(warnings_.find("cannot be fetched"), std::string::npos) << warnings_;
+}
+
 // It has no descriptor for the packet's file.
 TEST_F(RelaySessionTest, LargePacketIsAskedForAgainWhenTheRelaySaysSo) {
     const std::string bytes = packet(1, 9, "\2");
