@@ -21,11 +21,13 @@ bool has_captured = false;
 constexpr uint64_t kAttachPatience = 1'000'000'000;
 
 // A child may have control memory of its parent, and has its channels. Where there is no place for a file, the memory
-// stays the parent's, whose events are on there: they find no channel.
+// stays the parent's, whose events are on there: they find no channel. Another thread may be faster than we are, and
+// its capture attaches channels when it has begun.
 void leave_parent() {
     renew_for_capture();
     const AttachLock lock(kAttachPatience);
-    if (lock.is_held()) detach_channels_of(wire::Lane::kRecorder);
+    const bool has_begun = __atomic_load_n(&capturing_process, __ATOMIC_RELAXED) == process_number();
+    if (lock.is_held() && !has_begun) detach_channels_of(wire::Lane::kRecorder);
 }
 
 // The file of a memory, where this process may switch it. Who changes the path meanwhile counts the change, and we are
