@@ -6,6 +6,7 @@
 #include "ring/rseq_writer.hpp"
 #include "tracer/touch_ahead.hpp"
 #include "wire/app/app_protocol.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
 

@@ -38,7 +38,8 @@ Result<std::unique_ptr<FollowedFile>> FollowedFile::open(const fs::path& path, c
     const fs::path index_path = trace::index_path(path);
     auto index = open_for_reading(index_path);
     if (!index && !FileIdentity::of(index_path)) return nullptr;
-    return std::unique_ptr<FollowedFile>(new FollowedFile(path, shown, LEAT_TRY(std::move(index))));
+    if (!index) return tl::unexpected(std::move(index).error());
+    return std::unique_ptr<FollowedFile>(new FollowedFile(path, shown, *std::move(index)));
 }
 
 FollowedFile::FollowedFile(fs::path path, const fs::path& shown, UniqueFd index)

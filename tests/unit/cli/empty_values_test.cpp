@@ -16,7 +16,7 @@ class EmptyValues : public testing::Test {
         record->positionals_at_end();
         record->add_option("--live", live_, "")->expected(0, 1)->default_str("net://default");
         record->add_option("-o,--output", output_, "");
-        record->add_flag("--quiet", "");
+        record->add_flag("--quiet");
         record->add_option("PROGRAM", program_, "");
     }
 

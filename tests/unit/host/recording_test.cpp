@@ -187,6 +187,7 @@ TEST_F(RecordingEnd, RingThatCannotBeMappedIsAwaited) {
     ring::RecordWriter writer{};
     writer.map.mask = ring::kMinRingSize - 1;
     writer.map.form = ring::header_form(ring::HeaderKind::kCompact);
+    own->ring(first).limit = ring::kMinRingSize;
     const std::array<char, 1 + ring::kCopySlack> staged{};
     ASSERT_EQ(ring::thread_write(writer, own->ring(first), 1, staged.data(), 1, rings.created() + 1),
               ring::WriteOutcome::kWritten);
