@@ -141,6 +141,8 @@ class GrowingTraces {
             if (auto opened = open(directory); !opened) {
                 if (directory == root) return wrap(directory.string(), std::move(opened).error());
                 give_up(directory, opened.error());
+                if (const auto identity = viewer::FileIdentity::of(directory))
+                    known_.insert_or_assign(directory, *identity);
             }
             is_any_new = true;
         }
@@ -173,7 +175,6 @@ class GrowingTraces {
     void give_up(const fs::path& directory, const Error& error) {
         ++cut_short_;
         print_warning(fmt::format("{}: {}; the rest of it is not shown", directory.string(), error.message));
-        if (const auto identity = viewer::FileIdentity::of(directory)) known_.insert_or_assign(directory, *identity);
     }
 
     // It was finished before we came.

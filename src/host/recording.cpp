@@ -355,18 +355,16 @@ void Recording::drain_if_due() {
 
 void Recording::drain() { drain_by(&consumer::Consumer::drain); }
 
-void Recording::drain_by(Result<void> (consumer::Consumer::*drain)()) {
+void Recording::drain_by(Result<void> (consumer::Consumer::*turn)()) {
     last_drain_ = Clock::now();
     const std::uint64_t events = consumer_.totals().events;
-    const auto drained = (consumer_.*drain)();
+    const auto drained = (consumer_.*turn)();
     if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     warn_all(output_->take_warnings());
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
-    // At the end, it is the last chance.
-    if (is_ending_ && !output_error_) output_error_ = consumer_.unmapped();
-    if (output_error_) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
+    if (output_error_ || awaits_mapping()) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
     if (const auto& unmapped = consumer_.unmapped()) warn(while_running(*unmapped));
     for (const std::string& quarantined : consumer_.quarantined())
         warn(fmt::format("{}; the rest of it is lost", quarantined));
@@ -399,7 +397,7 @@ void Recording::begin_storing() {
 }
 
 void Recording::step_to_end() {
-    if (state_ == State::kDraining && !output_error_ && !consumer_.is_blocked()) tell_rest();
+    if (state_ == State::kDraining && !output_error_ && !consumer_.is_blocked() && !awaits_mapping()) tell_rest();
     if (state_ == State::kStoring && consumer_.release_stored()) {
         state_ = is_ending_ ? State::kClosing : State::kSettled;
         last_taken_at_ = Clock::now();
@@ -446,6 +444,7 @@ void Recording::give_up() {
     if (is_finished()) return;
     if (state_ == State::kClosing) return close();
     output_error_ = trouble();
+    if (!output_error_ && awaits_mapping()) output_error_ = consumer_.unmapped();
     // Counts what is left in the rings.
     if (state_ == State::kDraining)
         if (const auto finished = consumer_.finish(); !finished && !output_error_) output_error_ = finished.error();

@@ -150,11 +150,15 @@ class Recording {
     Result<void> begin();
     [[nodiscard]] std::uint64_t snapshots_wanted() const;
     [[nodiscard]] bool is_resting() const;
+    // At the end, what a ring holds that cannot be mapped now would be lost.
+    [[nodiscard]] bool awaits_mapping() const {
+        return is_ending_ && state_ == State::kDraining && consumer_.unmapped();
+    }
     [[nodiscard]] Clock::duration drain_period() const;
     [[nodiscard]] Clock::duration pause() const;
     [[nodiscard]] bool answers_can_wait() const;
     void run_output();
-    void drain_by(Result<void> (consumer::Consumer::*drain)());
+    void drain_by(Result<void> (consumer::Consumer::*turn)());
     void drain_if_due();
     void begin_storing();
     void step_to_end();

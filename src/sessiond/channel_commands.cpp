@@ -100,10 +100,17 @@ Result<bool> untrack_id(std::optional<std::set<Id>>& ids, const Subject& subject
 
 // Whether the request asks for nothing that the channel does not have.
 bool is_described_by(const json& request, const json& channel) {
-    static const std::set<std::string> kOthers{"version", "verb", "session", "channel"};
+    static const std::set<std::string> kOthers{"version", "verb", "session", "channel", "blocking_timeout_us"};
     return std::ranges::all_of(request.items(), [&](const auto& member) {
         return kOthers.contains(member.key()) || channel.value(member.key(), json()) == member.value();
     });
+}
+
+// The same, with what it means by "blocking_timeout_us", or by "mode" alone.
+bool is_asked_for(const json& request, const Channel& asked, const Channel& known, Session::Buffers buffers) {
+    const bool has_timeout = request.contains("mode") || request.contains("blocking_timeout_us");
+    return is_described_by(request, channel_json(known, buffers)) &&
+           (!has_timeout || asked.blocking_timeout_us == known.blocking_timeout_us);
 }
 
 }  // namespace
@@ -115,10 +122,10 @@ Result<Channel*> Commands::channel_of(DaemonSession& session, const std::optiona
         return channel != nullptr ? Result<Channel*>(channel) : no_such_channel(session, *name);
     }
     auto& channels = session.session.channels();
-    if (std::ranges::count(channels, false, &Channel::is_trigger) == 1)
-        return &*std::ranges::find(channels, false, &Channel::is_trigger);
+    const auto count = std::ranges::count(channels, false, &Channel::is_trigger);
+    if (count == 1) return &*std::ranges::find(channels, false, &Channel::is_trigger);
     if (Channel* const channel = find_channel(session, kDefaultChannel)) return channel;
-    if (session.was_started && !channels.empty())
+    if (session.was_started && count > 1)
         return refused("session \"{}\" has several channels, none of them {}: name one with -c", session.session.name(),
                        kDefaultChannel);
     return add_channel(session, {.name = kDefaultChannel, .rules = {}});
@@ -138,7 +145,7 @@ std::optional<Commands::Answer> Commands::enable_channel(Call& call) {
     if (mode == "discard" && (*session)->session.is_for_snapshots())
         return refused("channels of a session of snapshots overwrite their oldest events: they do not discard");
     if (Channel* const known = find_channel(**session, channel.name)) {
-        if (!is_described_by(call.members.object(), channel_json(*known, (*session)->session.buffers())))
+        if (!is_asked_for(call.members.object(), channel, *known, (*session)->session.buffers()))
             return refused("channel \"{}\" exists with others: its parameters cannot be changed", channel.name);
         json answer = about(**session, *known);
         if (std::exchange(known->is_enabled, true)) {
@@ -235,6 +242,7 @@ std::optional<Commands::Answer> Commands::disable_event(Call& call) {
     json answer = answer_ok();
     answer["session"] = session_name;
     answer["channels"] = changed_in.empty() ? known_in : changed_in;
+    answer["channel"] = answer["channels"].back();
     if (changed_in.empty()) {
         answer["already"] = true;
         return answer;

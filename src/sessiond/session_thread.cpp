@@ -315,13 +315,17 @@ void SessionThread::open(Recorded& recorded) {
         recorded.trouble.clear();
         return;
     }
-    // Once, as it may take long to go away.
-    recorded.is_obstructed = is_in_the_way_of_its_user(recording.error());
+    note_trouble(recorded, recording.error());
+}
+
+// Once, as it may take long to go away.
+void SessionThread::note_trouble(Recorded& recorded, const Error& error) const {
+    recorded.is_obstructed = is_in_the_way_of_its_user(error);
     if (are_descriptors_scarce(kDescriptorsOfOutput))
         log_want_of_descriptors("events stay in the rings");
-    else if (recorded.trouble != recording.error().message)
-        log_error("session {}: {}: events stay in the rings", parameters_.session, recording.error().message);
-    recorded.trouble = recording.error().message;
+    else if (recorded.trouble != error.message)
+        log_error("session {}: {}: events stay in the rings", parameters_.session, error.message);
+    recorded.trouble = error.message;
 }
 
 // What is missing before what there is: people compare the two.
@@ -642,8 +646,9 @@ bool SessionThread::is_in_the_way_of_its_user(const Error& error) const {
            error.kind == ErrorKind::kRefused;
 }
 
-// All traces that are stored go on in the new chunk, or none does; but for those whose users are in the way, which stay
-// in the one before. What is about to happen is kept before, so that a daemon that goes on after us does the rest.
+// All traces that are stored go on in the new chunk, or none does; but for those whose users are in the way, which are
+// opened when they no longer are. What is about to happen is kept before, so that a daemon that goes on after us does
+// the rest.
 Result<std::filesystem::path> SessionThread::rotate_now() {
     const std::string trouble = settle_all(trouble_for_others_of);
     if (!trouble.empty()) return refused("{}", trouble);
@@ -652,16 +657,17 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
     LEAT_TRY(keep_state());
     const std::filesystem::path next = chunks_.state().next;
     std::vector<host::Recording*> all;
+    std::vector<std::pair<Recorded*, Error>> obstructed;
     Result<void> prepared;
-    for (host::Recording* const recording : recordings()) {
-        auto own = prepared ? recording->output().prepare_chunk(next) : Result<void>();
-        if (!own && is_in_the_way_of_its_user(own.error())) {
-            recording->output().drop_chunk();
-            log_error("session {}: {}: its trace stays in the chunk before", parameters_.session, own.error().message);
-            continue;
-        }
-        all.push_back(recording);
-        if (prepared) prepared = std::move(own);
+    for (Recorded& recorded : recorded_) {
+        if (recorded.recording == nullptr) continue;
+        all.push_back(recorded.recording);
+        if (!prepared) continue;
+        prepared = recorded.recording->output().prepare_chunk(next);
+        if (prepared || !is_in_the_way_of_its_user(prepared.error())) continue;
+        obstructed.emplace_back(&recorded, std::exchange(prepared, {}).error());
+        recorded.recording->output().drop_chunk();
+        all.pop_back();
     }
     for (host::Recording* const recording : all) {
         if (!prepared) {
@@ -675,6 +681,13 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
         chunks_.drop_plan();
         LEAT_TRY(keep_state());
         return tl::unexpected(std::move(prepared).error());
+    }
+    for (const auto& [recorded, error] : obstructed) {
+        tell_warnings(*recorded);
+        remove(*recorded);
+        recorded->recording = nullptr;
+        recorded->warnings_told = 0;
+        note_trouble(*recorded, error);
     }
     has_begun_anew_ = true;
     parameters_.destination.directory = next;

@@ -183,6 +183,7 @@ class SessionThread {
     void open_due();
     void open(Recorded& recorded);
     [[nodiscard]] bool is_in_the_way_of_its_user(const Error& error) const;
+    void note_trouble(Recorded& recorded, const Error& error) const;
     Result<std::unique_ptr<host::Recording>> begin(const Recorded& recorded);
     Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded);
     void end_opened();

@@ -17,7 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 tl::unexpected<Error> directory_error(const fs::path& path, const std::error_code& error) {
-    return fail(ErrorKind::kIo, "cannot read directory {}: {}", path.string(), error.message());
+    const bool is_short = error == std::errc::too_many_files_open || error == std::errc::too_many_files_open_in_system;
+    return fail(is_short ? ErrorKind::kDiskFull : ErrorKind::kIo, "cannot read directory {}: {}", path.string(),
+                error.message());
 }
 
 using FileId = std::pair<dev_t, ino_t>;

@@ -265,7 +265,8 @@ class Verbs(SteerTest):
         for channel in ("one", "two", "three"):
             self.leat("enable-event", "a", "-c", channel) if channel != "three" else self.leat("enable-channel", channel)
         self.leat("disable-event", "a", "-c", "one")
-        self.assertEqual(self.json("disable-event", "a")["events"], [{"pattern": "a", "channels": ["two"]}])
+        self.assertEqual(self.json("disable-event", "a")["events"],
+                         [{"pattern": "a", "channels": ["two"], "channel": "two"}])
         again, = self.json("disable-event", "a")["events"]
         self.assertEqual((again["channels"], again["already"]), (["one", "two"], True))
 
@@ -278,7 +279,9 @@ class Verbs(SteerTest):
         self.assert_refused("enable-channel", "c", "--ring-size=4M", parts=["cannot be changed"])
         self.leat("disable-channel", "c")
         self.assertNotIn("already", self.json("enable-channel", "c", "--ring-size=2M", "--header=large"))
-        self.assertTrue(self.json("enable-channel", "c", "--ring-size=2M", "--mode=discard")["already"])
+        for options in (["--ring-size=2M", "--mode=discard"], ["--blocking-timeout=0"]):
+            self.assertTrue(self.json("enable-channel", "c", *options)["already"])
+        self.assert_refused("enable-channel", "c", "--mode=blocking", parts=["cannot be changed"])
         for wrong, part in (("--tracefile-size=1K", "--tracefile-size is at least"),
                             ("--blocking-timeout=5ms", "--blocking-timeout is of --mode=blocking")):
             self.assert_refused("enable-channel", "d", "--mode=discard", wrong, status=2, parts=[part])

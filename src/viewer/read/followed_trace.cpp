@@ -106,7 +106,7 @@ Result<void> FollowedTrace::wait() {
 Result<void> FollowedTrace::find_all_files() {
     constexpr int kMostLooks = 16;  // a writer may be faster than we are for ever
     for (int look = 0; look < kMostLooks; ++look) {
-        LEAT_TRY(add_new_files());
+        if (auto added = add_new_files(); !added && !may_come_later(added.error())) return added;
         place_files();
         if (std::ranges::none_of(files_, [](const auto& file) { return file.second->is_replaced(); })) break;
     }

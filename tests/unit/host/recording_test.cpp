@@ -177,7 +177,9 @@ TEST_F(RecordingPace, ProgramThatIsAsFastAsTheRelayKeepsNobody) {
 }
 
 // A process has so many mappings at most. At the end, what is there must not be forgotten.
-TEST_F(RecordingEnd, RingThatCannotBeMappedIsAwaited) {
+class RecordingOfAnUnmappedRing : public RecordingEnd, public testing::WithParamInterface<bool> {};
+
+TEST_P(RecordingOfAnUnmappedRing, IsAwaitedUntilItIsGivenUp) {
     record(kNoPatience);
     const ring::RingSet& rings = trace_->channels()[0]->rings();
     const std::uint32_t first = rings.geometry().cpu_rings;
@@ -195,14 +197,22 @@ TEST_F(RecordingEnd, RingThatCannotBeMappedIsAwaited) {
     const UniqueFd readable(::open(fmt::format("/proc/self/fd/{}", rings.fd()).c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_EQ(::dup2(readable.get(), rings.fd()), rings.fd());
     recording_->begin_finish();
-    EXPECT_TRUE(recording_->is_stuck());
-    ASSERT_TRUE(recording_->output_error());
-    EXPECT_TRUE(recording_->output_error()->message.starts_with("cannot map a ring"));
-    ASSERT_EQ(::dup2(writable.get(), rings.fd()), rings.fd());
-    EXPECT_TRUE(turn_until_finished());
-    EXPECT_FALSE(recording_->output_error());
-    EXPECT_EQ(recording_->consumer().totals().events + recording_->consumer().unreadable(), 1U);
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_storing());
+    if (GetParam()) {
+        engine_->finish(*recording_);
+        ASSERT_TRUE(recording_->output_error());
+        EXPECT_TRUE(recording_->output_error()->message.starts_with("cannot map a ring"));
+        EXPECT_EQ(recording_->consumer().totals().left_in_rings, 1U);
+    } else {
+        ASSERT_EQ(::dup2(writable.get(), rings.fd()), rings.fd());
+        EXPECT_TRUE(turn_until_finished());
+        EXPECT_FALSE(recording_->output_error());
+        EXPECT_EQ(recording_->consumer().totals().events + recording_->consumer().unreadable(), 1U);
+    }
+    EXPECT_EQ(peer_.closed, 1);
 }
+INSTANTIATE_TEST_SUITE_P(Both, RecordingOfAnUnmappedRing, testing::Bool());
 
 TEST_F(RecordingEnd, SettledRecordingHasStoredAllAndGoesOn) {
     record();

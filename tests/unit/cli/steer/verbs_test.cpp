@@ -44,6 +44,7 @@ Json agree(const Json& request) {
     if (verb == "create") answer["output"] = request.value("directory", request.value("live", "somewhere"));
     if (verb == "enable-event" || verb == "disable-event") {
         answer["channel"] = request.value("channel", "channel0");
+        if (verb == "disable-event") answer["channels"] = {answer["channel"]};
         answer["conflicts"] = Json::array();
     }
     if (verb == "add-context") answer["channels"] = {"a", "b"};

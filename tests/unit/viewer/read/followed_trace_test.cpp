@@ -345,6 +345,7 @@ TEST_F(FollowedTraceTest, FileForWhichThereIsNoDescriptorComesLater) {
     {
         const test::FewDescriptorsLeft few(1);  // for the index, and not for the data
         EXPECT_EQ(read(), "");
+        EXPECT_EQ(read(), "");  // the directory cannot be listed now
     }
     EXPECT_EQ(read(), "2 ");
     writer_.end();
