@@ -355,10 +355,10 @@ void Recording::drain_if_due() {
 
 void Recording::drain() { drain_by(&consumer::Consumer::drain); }
 
-void Recording::drain_by(Result<void> (consumer::Consumer::*turn)()) {
+void Recording::drain_by(Result<void> (consumer::Consumer::*act)()) {
     last_drain_ = Clock::now();
     const std::uint64_t events = consumer_.totals().events;
-    const auto drained = (consumer_.*turn)();
+    const auto drained = (consumer_.*act)();
     if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));

@@ -158,7 +158,7 @@ class Recording {
     [[nodiscard]] Clock::duration pause() const;
     [[nodiscard]] bool answers_can_wait() const;
     void run_output();
-    void drain_by(Result<void> (consumer::Consumer::*turn)());
+    void drain_by(Result<void> (consumer::Consumer::*act)());
     void drain_if_due();
     void begin_storing();
     void step_to_end();
