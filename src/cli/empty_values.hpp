@@ -15,7 +15,8 @@
 namespace leat::cli {
 
 // What App::parse() gets of a command line. CLI11 would take the word behind `--option=` for its value, and any word
-// behind `--live`, which may stand alone: only a URL is. A traced program's own words stay as they are.
+// behind `--live`, which may stand alone: only a URL is, or an empty one. A traced program's own words stay as they
+// are.
 inline std::vector<std::string> with_empty_values(const CLI::App& app, std::span<char* const> arguments) {
     const CLI::App* command = &app;
     bool is_ours = true;
@@ -36,9 +37,9 @@ inline std::vector<std::string> with_empty_values(const CLI::App& app, std::span
         const CLI::Option* const option = command->get_option_no_throw(word.substr(0, name_size));
         if (option == nullptr || option->get_items_expected_max() == 0) continue;
         const bool may_stand_alone = option->get_items_expected_min() == 0;
-        const auto is_url = [](std::string_view text) { return text.find("://") != std::string_view::npos; };
+        const auto may_be_url = [](std::string_view text) { return text.empty() || text.find("://") != text.npos; };
         is_value = name_size == std::string::npos &&
-                   (!may_stand_alone || (i + 1 < arguments.size() && is_url(arguments[i + 1])));
+                   (!may_stand_alone || (i + 1 < arguments.size() && may_be_url(arguments[i + 1])));
         if (name_size == std::string::npos && !is_value) words.back() += '=' + option->get_default_str();
         if (name_size != word.size() - 1) continue;
         words.back().pop_back();

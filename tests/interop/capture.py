@@ -658,7 +658,7 @@ int main(int argc, char** argv) {
         options.directory = directory;
         struct leat_capture* own = leat_capture_start(&options, error);
         if (own == NULL) return puts(error), 1;
-        leat_tracepoint(bare, text, "child's own");
+        leat_tracepoint(bare, text, "own");
         leat_capture_stop(own);
         while (leat_capture_write(own)) {}
         leat_tracepoint(bare, text, "child again");
@@ -708,7 +708,7 @@ class BadDays(CaptureTest):
         trace = self.read(self.directory / "trace")
         self.assertEqual([event["text"][:12] for event in trace.events()], ["parent", "x" * 12, "parent again"])
         self.assertEqual(trace.discarded(), 1)
-        self.assertEqual([event["text"] for event in self.read(self.directory / "trace-of-child").events()], ["child's own"])
+        self.assertEqual([event["text"] for event in self.read(self.directory / "trace-of-child").events()], ["own"])
 
     def test_killed(self):
         """What was written by then reads clean, and lacks nothing up to its end."""

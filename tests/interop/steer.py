@@ -263,7 +263,9 @@ class Verbs(SteerTest):
         self.daemon()
         self.create("web")
         for channel in ("one", "two", "three"):
-            self.leat("enable-event", "a", "-c", channel) if channel != "three" else self.leat("enable-channel", channel)
+            self.leat("enable-channel", channel)
+        for channel in ("one", "two"):
+            self.leat("enable-event", "a", "-c", channel)
         self.leat("disable-event", "a", "-c", "one")
         self.assertEqual(self.json("disable-event", "a")["events"],
                          [{"pattern": "a", "channels": ["two"], "channel": "two"}])

@@ -28,33 +28,37 @@ struct TrackOptions : VerbOptions {
     std::vector<std::string> groups{};
 };
 
-template <class Id>
-std::optional<std::uint32_t> parse_id(const std::string& text) {
-    std::uint32_t id = 0;
+std::optional<std::uint32_t> parse_number(const std::string& text) {
+    std::uint32_t number = 0;
     const char* const end = text.data() + text.size();
-    const auto [number_end, error] = std::from_chars(text.data(), end, id);
-    const bool is_id = error == std::errc{} && number_end == end && id <= session::kMostId<Id>;
-    return is_id ? std::optional(id) : std::nullopt;
+    const auto [number_end, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc{} && number_end == end ? std::optional(number) : std::nullopt;
+}
+
+template <class Id>
+Outcome<Json> checked_id(std::uint32_t id, const char* whose) {
+    if (id > session::kMostId<Id>) return usage("{} is not the id of a {}", id, whose);
+    return Json(id);
 }
 
 using Identify = Outcome<Json> (*)(const std::string&);
 
 Outcome<Json> process_id(const std::string& text) {
-    const auto id = parse_id<pid_t>(text);
+    const auto id = parse_number(text);
     if (!id) return usage("\"{}\" is not the id of a process, nor \"all\"", text);
-    return Json(*id);
+    return checked_id<pid_t>(*id, "process");
 }
 
 // NOLINTBEGIN(concurrency-mt-unsafe): one thread
 Outcome<Json> user_id(const std::string& text) {
-    if (const auto id = parse_id<uid_t>(text)) return Json(*id);
+    if (const auto id = parse_number(text)) return checked_id<uid_t>(*id, "user");
     const passwd* const user = ::getpwnam(text.c_str());
     if (user == nullptr) return tl::unexpected(Failure("not-found", fmt::format("there is no user \"{}\"", text)));
     return Json(user->pw_uid);
 }
 
 Outcome<Json> group_id(const std::string& text) {
-    if (const auto id = parse_id<gid_t>(text)) return Json(*id);
+    if (const auto id = parse_number(text)) return checked_id<gid_t>(*id, "group");
     const group* const found = ::getgrnam(text.c_str());
     if (found == nullptr) return tl::unexpected(Failure("not-found", fmt::format("there is no group \"{}\"", text)));
     return Json(found->gr_gid);

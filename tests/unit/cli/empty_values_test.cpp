@@ -51,6 +51,7 @@ TEST_F(EmptyValues, WhatMayStandAloneTakesAUrlAlone) {
     EXPECT_EQ(words({"record", "--live", "echo"}), Words({"record", "--live=net://default", "echo"}));
     EXPECT_EQ(words({"record", "--live", "--quiet", "a"}), Words({"record", "--live=net://default", "--quiet", "a"}));
     EXPECT_EQ(words({"record", "--live", "net://a", "b"}), Words({"record", "--live", "net://a", "b"}));
+    EXPECT_EQ(words({"record", "--live", "", "b"}), Words({"record", "--live", "", "b"}));
     EXPECT_EQ(words({"record", "--live=net://a", "b"}), Words({"record", "--live=net://a", "b"}));
 }
 
