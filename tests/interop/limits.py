@@ -87,7 +87,7 @@ class Record(InteropTest):
     @outside_gate("the outer recorder's time is to be over after the inner one has begun")
     def test_program_of_another_recorder_is_left_alone(self):
         inner = self.record_command([program("commanded")], ("-e", "order:tick"), "inner")
-        process = self.started(*inner, options=("--duration", "200ms", "--preload", "libc"), name="outer")
+        process = self.started(*inner, options=("--duration", "2s", "--preload", "libc"), name="outer")
         self.assertEqual(self.say(process, "emit 10"), 10)
         self.assertIn("stopped after", process.stderr.readline())
         time.sleep(0.5)
@@ -100,7 +100,7 @@ class Record(InteropTest):
         """Also those that were made before: their control memory is their own."""
         source = self.directory / "forking"
         source.write_text("import os, subprocess, sys\nprocess = subprocess.Popen([sys.argv[1]])\nprocess.wait()\n")
-        process = self.started("python3", str(source), program("commanded"), options=("--duration", "300ms"))
+        process = self.started("python3", str(source), program("commanded"), options=("--duration", "3s"))
         self.assertEqual(self.say(process, "emit 10"), 10)
         process.stderr.readline()
         time.sleep(0.5)
@@ -114,11 +114,11 @@ class Record(InteropTest):
         """It has a control file of its own, which nobody has told us of."""
         code = ("import os, time\n"
                 "if os.fork() == 0:\n"
-                "    end = time.time() + 3\n"
+                "    end = time.time() + 8\n"
                 "    while time.time() < end: bytearray(1000); time.sleep(0.001)\n"
                 "    os._exit(0)\n"
                 "os.wait()\n")
-        recording = self.record("python3", "-c", code, options=("--preload", "libc", "--duration", "700ms"))
+        recording = self.record("python3", "-c", code, options=("--preload", "libc", "--duration", "3s"))
         trace = self.read_recording(recording)
         self.assertEqual(recording.summary["stopped_by"], "duration")
         pids = {event["vpid"] for event in trace.events()}
