@@ -248,7 +248,8 @@ Result<std::optional<Error>> count(StatsOptions& options) {
     const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));
     const viewer::RecordedTraces& traces = named.traces;
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
-    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
+    const auto order = meter ? viewer::Merge::Order::kByTime : viewer::Merge::Order::kAny;
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection, order));
     TraceStatistics statistics;
     ProgressBar progress(false);
     progress.follow(events);

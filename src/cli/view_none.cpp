@@ -14,7 +14,8 @@ namespace leat::cli {
 
 Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces, arguments.clock_shift));
-    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
+    viewer::SelectedEvents events =
+        LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection, viewer::Merge::Order::kAny));
     LEAT_TRY(open_output(arguments));
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);

@@ -4,7 +4,8 @@
 
 namespace leat::viewer {
 
-Result<SelectedEvents> SelectedEvents::make(const RecordedTraces& traces, const Selection& selection) {
+Result<SelectedEvents> SelectedEvents::make(const RecordedTraces& traces, const Selection& selection,
+                                            Merge::Order order) {
     if (const auto filter = selection.filter()) LEAT_TRY(filter->check(classes_of(traces)));
     const auto is_timeless = [](const auto& trace) {
         return std::ranges::any_of(trace->streams(), [](const auto& stream) { return stream.plan->clock == nullptr; });
@@ -13,7 +14,9 @@ Result<SelectedEvents> SelectedEvents::make(const RecordedTraces& traces, const 
         return refused("a range of times is of no use: there are events without a time");
     std::optional<StreamIntersection> intersection;
     if (selection.is_of_all_streams) intersection = LEAT_TRY(StreamIntersection::of(traces));
-    Merge merge = LEAT_TRY(Merge::make(traces, selection.range.earliest()));
+    // A range may begin with the first event, and ends what is read.
+    if (selection.range.is_bounded() || intersection) order = Merge::Order::kByTime;
+    Merge merge = LEAT_TRY(Merge::make(traces, selection.range.earliest(), order));
     return SelectedEvents(std::move(merge), selection, std::move(intersection));
 }
 

@@ -26,11 +26,14 @@ struct Selection {
     }
 };
 
-// The events of traces on disk that are selected, in the order of their times, and the losses among them.
+// The events of traces on disk that are selected, in the order of their times, unless nobody needs that, and the losses
+// among them.
 class SelectedEvents {
   public:
-    // The traces must outlive this object. An error names a field that no event of theirs has.
-    static Result<SelectedEvents> make(const RecordedTraces& traces, const Selection& selection);
+    // The traces must outlive this object. An error names a field that no event of theirs has. `order`: who needs none
+    // is faster, unless a range of times is selected.
+    static Result<SelectedEvents> make(const RecordedTraces& traces, const Selection& selection,
+                                       Merge::Order order = Merge::Order::kByTime);
 
     // Goes to the next events or to the next loss; false after the last. An error ends the traces. All before it has
     // been told.

@@ -35,12 +35,12 @@ std::size_t events_at_once(std::size_t streams) {
 
 }  // namespace
 
-Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
+Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns, Order order) {
     ClockAgreement agreement;
     for (const auto& trace : traces)
         for (const RecordedStream& stream : trace->streams())
             if (stream.plan->clock != nullptr) LEAT_TRY(agreement.add(trace->trace_class(), *stream.plan->clock));
-    return Merge(traces, from_ns);
+    return Merge(traces, from_ns, order);
 }
 
 Merge::Pace::Pace(std::size_t streams) : streams_(streams), wait_(streams), next_wait_(kShortestWait * streams) {
@@ -62,7 +62,8 @@ bool Merge::Pace::accepts(std::size_t events) {
     return false;
 }
 
-Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) : pace_(count_streams(traces)) {
+Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns, Order order)
+    : kind_(order), pace_(count_streams(traces)) {
     const std::size_t streams = count_streams(traces);
     readers_.reserve(streams);
     for (const auto& trace : traces)
@@ -75,6 +76,7 @@ Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) : pace_(count_s
 
 Result<bool> Merge::next() {
     events_ = {};
+    if (kind_ == Order::kAny) return next_in_any_order();
     if (slice_.is_told()) {
         if (!std::exchange(has_begun_, true))
             LEAT_TRY(begin());
@@ -91,13 +93,44 @@ Result<bool> Merge::next() {
     if (found_[first_].next != nullptr) {
         gather_events();
     } else {
-        const Message& message = this->message();
-        if (message.kind == Message::Kind::kEvent) {
-            batch_.front() = {message.packet, &message.place};
-            events_ = std::span(batch_).first(1);
-        }
+        tell_message();
         is_read_ = false;
     }
+    return true;
+}
+
+// An event without a time is one.
+void Merge::tell_message() {
+    const Message& message = this->message();
+    if (message.kind != Message::Kind::kEvent) return;
+    batch_.front() = {message.packet, &message.place};
+    events_ = std::span(batch_).first(1);
+}
+
+Result<bool> Merge::next_in_any_order() {
+    for (; first_ < readers_.size(); ++first_, now_ns_ = INT64_MIN) {
+        const auto is_told = next_of_first();
+        if (is_told && *is_told) return true;
+        if (!is_told && !error_) error_ = is_told.error();
+    }
+    if (error_) return tl::unexpected(*error_);
+    return false;
+}
+
+// All that was found: where time goes back, it ends.
+Result<bool> Merge::next_of_first() {
+    FoundRun& found = found_[first_];
+    const bool is_left = found.next != nullptr && found.next != found.end;
+    if (!is_left && LEAT_TRY(read(first_)).source == LoserTree::kEnded.source) return false;
+    LEAT_TRY(check_order());
+    if (found.next == nullptr) {
+        tell_message();
+        return true;
+    }
+    batch_.front() = {found.packet, found.next++};
+    const std::size_t count = 1 + tell_in_a_row(found, INT64_MAX, std::span(batch_).subspan(1));
+    now_ns_ = found.next[-1].time_ns;
+    events_ = std::span(batch_).first(count);
     return true;
 }
 

@@ -20,16 +20,21 @@ namespace leat::viewer {
 // Tells the messages of all streams of some traces, oldest first. If two are of the same age, the earlier stream comes
 // first.
 //
+// Who needs no order has one stream after the other, each in its own order.
+//
 // A tree knows which stream is the first. Where there are many streams, and none tells of anything but events for a
 // while, slices of time are sorted instead, which takes half the time; the tree is built anew when it is needed.
 class Merge {
   public:
+    enum class Order : std::uint8_t { kByTime, kAny };
+
     // The traces must outlive the merge. Refuses traces whose clocks cannot be compared. `from_ns`: packets that end
     // before this time need not be told.
-    static Result<Merge> make(const RecordedTraces& traces, std::int64_t from_ns = INT64_MIN);
+    static Result<Merge> make(const RecordedTraces& traces, std::int64_t from_ns = INT64_MIN,
+                              Order order = Order::kByTime);
 
     // Goes to the next message, or to the next events; false after the last. An error ends the merge. All events before
-    // it have been told.
+    // it have been told; without an order, all of the other streams, and of several errors the first stream's is told.
     Result<bool> next();
     // Some events in their order, of any packets. None: it is a message. Both are valid until next().
     [[nodiscard]] std::span<const FoundEvent> events() const { return events_; }
@@ -39,7 +44,7 @@ class Merge {
     [[nodiscard]] std::uint64_t bytes_in_all() const;
 
   private:
-    Merge(const RecordedTraces& traces, std::int64_t from_ns);
+    Merge(const RecordedTraces& traces, std::int64_t from_ns, Order order);
 
     // When slices are worth it. To make one costs about as much for each stream as the tree costs for an event.
     class Pace {
@@ -72,8 +77,12 @@ class Merge {
     void build_order();
     static std::size_t tell_in_a_row(FoundRun& found, std::int64_t others_ns, std::span<FoundEvent> batch);
     void gather_events();
+    void tell_message();
+    Result<bool> next_in_any_order();
+    Result<bool> next_of_first();
     Result<void> check_order();
 
+    Order kind_;
     std::vector<StreamReader> readers_;
     std::vector<FoundRun> found_;          // of each
     std::vector<LoserTree::Entry> heads_;  // of each: when its message comes, if it is not one of those
@@ -87,6 +96,7 @@ class Merge {
     bool has_begun_ = false;
     bool is_read_ = false;             // whether the first stream's message is not told yet
     std::int64_t now_ns_ = INT64_MIN;  // time of the last message
+    std::optional<Error> error_{};     // of a stream, while others are told
 };
 
 }  // namespace leat::viewer

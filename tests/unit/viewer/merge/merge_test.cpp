@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <string>
@@ -26,10 +27,10 @@ class MergeTest : public testing::Test {
     void write_metadata(std::string_view text) const { std::ofstream(directory_.path() / "metadata") << text; }
 
     // Everything in its order, and the error at the end, if any.
-    std::vector<std::string> told() const {
+    std::vector<std::string> told(Merge::Order order = Merge::Order::kByTime) const {
         const auto traces = open_traces({directory_.path()});
         if (!traces) return {traces.error().message};
-        auto merge = Merge::make(*traces).value();
+        auto merge = Merge::make(*traces, INT64_MIN, order).value();
         std::vector<std::string> told;
         auto is_there = merge.next();
         for (; is_there && *is_there; is_there = merge.next()) {
@@ -41,8 +42,8 @@ class MergeTest : public testing::Test {
     }
 
     // Whatever the error says.
-    std::vector<std::string> told_before_error() const {
-        std::vector<std::string> told = this->told();
+    std::vector<std::string> told_before_error(Merge::Order order = Merge::Order::kByTime) const {
+        std::vector<std::string> told = this->told(order);
         if (!told.empty() && told.back().starts_with(directory_.path().string())) told.back() = WrittenStream::kError;
         return told;
     }
@@ -80,6 +81,21 @@ std::vector<std::string> merged(std::vector<WrittenStream>& streams) {
     }
 }
 
+// Each stream up to its own error, of which there is one at the end.
+std::vector<std::string> one_after_the_other(const std::vector<WrittenStream>& streams) {
+    std::vector<std::string> all;
+    bool is_any_unsound = false;
+    for (const WrittenStream& stream : streams) {
+        std::vector<WrittenStream> alone{stream};
+        std::ranges::move(merged(alone), std::back_inserter(all));
+        if (all.back() != WrittenStream::kError) continue;
+        all.pop_back();
+        is_any_unsound = true;
+    }
+    if (is_any_unsound) all.emplace_back(WrittenStream::kError);
+    return all;
+}
+
 // Most are of one age or the next. Where one stream waits, others tell many in a row; and some are so far from each
 // other that a merge has no numbers for both at once.
 std::uint64_t later(std::uint64_t time, std::mt19937_64& random) {
@@ -109,6 +125,7 @@ TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
             }
             stream.write(directory_.path());
         }
+        ASSERT_EQ(told(Merge::Order::kAny), one_after_the_other(streams)) << round;
         ASSERT_EQ(told(), merged(streams)) << round;
         for (const WrittenStream& stream : streams) stream.remove(directory_.path());
     }
@@ -141,6 +158,7 @@ TEST_F(MergeTest, TellsManyStreamsAsOneAfterTheOtherWould) {
             }
             stream.write(directory_.path());
         }
+        ASSERT_EQ(told_before_error(Merge::Order::kAny), one_after_the_other(streams)) << round;
         ASSERT_EQ(told_before_error(), merged(streams)) << round;
         for (const WrittenStream& stream : streams) stream.remove(directory_.path());
     }
