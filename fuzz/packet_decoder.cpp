@@ -173,6 +173,12 @@ void compare(const viewer::PacketView& packet, const std::vector<Known>& known) 
         LEAT_CHECK(count && *count > 0);
         found += *count;
     }
+    ctf::PacketDecoder contexts(*packet.plan);
+    LEAT_CHECK(contexts.start(packet.bytes, 0));
+    for (std::size_t i = 0; i + 1 < known.size(); ++i) {
+        LEAT_CHECK(contexts.decode_contexts(places[i]));
+        LEAT_CHECK(contexts.position() == places[i + 1].begin);
+    }
     viewer::LineRenderer renderer(viewer::TextOptions{.has_delta = false, .shows_hostname = false});
     for (std::size_t i = known.size(); i-- > 0;) {
         const ctf::EventPlan& event = packet.plan->events[places[i].event];

@@ -127,6 +127,33 @@ Result<void> PacketDecoder::decode(const EventPlace& place) {
     return event();
 }
 
+Result<void> PacketDecoder::decode_contexts(const EventPlace& place) {
+    const EventPlan& event = plan_->events[place.event];
+    if (plan_->context_layout.is_for_decoder || event.layout.is_for_decoder) return decode(place);
+    values_.clear();
+    decoder_.forget_texts(texts_of_packet_);
+    decoder_.seek(place.payload);
+    const EventCursor begin = decoder_.cursor();
+    scope_ends_[0] = 0;
+    LEAT_TRY(scope(plan_->event_context, 1));
+    LEAT_TRY(scope(event.context, 2));
+    // The layout has the contexts, too.
+    decoder_.go_on_from(begin);
+    if (!decoder_.skip(plan_->context_layout) || !decoder_.skip(event.layout)) {
+        decoder_.go_on_from(begin);
+        return decode(place);
+    }
+    scope_ends_[3] = scope_ends_[2];
+    event_ = &event;
+    payload_ = place.payload;
+    if (clock_) {
+        record_.cycles = place.cycles;
+        record_.time_ns = place.time_ns;
+    }
+    fill_record();
+    return {};
+}
+
 // The usual way to an event. Where it does not lead there, event() does, or says why not.
 bool PacketDecoder::locate(EventPlace& place) {
     const auto id = decoder_.short_header(plan_->header_form);
@@ -163,13 +190,17 @@ Result<void> PacketDecoder::event() {
     LEAT_TRY(scope(plan_->event_context, 1));
     LEAT_TRY(scope(event->context, 2));
     LEAT_TRY(scope(event->fields, 3));
+    fill_record();
+    return {};
+}
+
+void PacketDecoder::fill_record() {
     const std::span<const FieldValue> values(values_);
-    record_.event_class = event->event_class;
+    record_.event_class = event_->event_class;
     record_.packet_context = packet_context_;
     record_.event_context = values.subspan(scope_ends_[0], scope_ends_[1] - scope_ends_[0]);
     record_.context = values.subspan(scope_ends_[1], scope_ends_[2] - scope_ends_[1]);
     record_.fields = values.subspan(scope_ends_[2], scope_ends_[3] - scope_ends_[2]);
-    return {};
 }
 
 Result<const EventPlan*> PacketDecoder::event_plan() const {

@@ -65,6 +65,8 @@ class PacketDecoder {
     Result<std::size_t> locate(std::span<EventPlace> places);
     // Decodes an event that was found in this packet: afterwards it is the record.
     Result<void> decode(const EventPlace& place);
+    // The same, but its fields are only stepped over: the record may have none.
+    Result<void> decode_contexts(const EventPlace& place);
     // Bits from the packet's begin: behind what was read last.
     [[nodiscard]] std::uint64_t position() const { return decoder_.position(); }
     // The record ends.
@@ -80,6 +82,7 @@ class PacketDecoder {
     [[nodiscard]] std::optional<std::uint64_t> end_cycles() const;
     Result<std::optional<std::int64_t>> time_of(std::optional<std::uint64_t> cycles) const;
     Result<void> event();
+    void fill_record();
     Result<const EventPlan*> event_plan() const;
     bool locate(EventPlace& place);
     std::size_t locate_plain(std::span<EventPlace> places);

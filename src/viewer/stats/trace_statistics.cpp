@@ -24,7 +24,7 @@ Result<void> TraceStatistics::add(const PacketView& packet, const ctf::EventPlac
     if (name == nullptr) name = &by_name_[packet.plan->events[place.event].event_class->name];
     Count* const cpu = state.has_cpu ? LEAT_TRY(cpu_of(packet)) : nullptr;
     ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
-    LEAT_TRY(decoder.decode(place));
+    LEAT_TRY(decoder.decode_contexts(place));
     Count* const process = state.has_process ? process_of(packet, decoder.record()) : nullptr;
     for (Count* const count : {&all_, name, cpu, process}) {
         if (count == nullptr) continue;

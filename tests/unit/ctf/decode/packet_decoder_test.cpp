@@ -397,11 +397,21 @@ TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
     EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
 }
 
-// Events are found where they are decoded, whatever was in their places before.
+std::string text_of(std::span<const FieldValue> values) {
+    std::string text;
+    for (const FieldValue& value : values)
+        text += value.is_text ? std::string(value.text, value.size) + " " : fmt::format("{} ", value.number);
+    return text;
+}
+
+// Events are found where they are decoded, whatever was in their places before; and who wants their contexts alone
+// comes to the same end.
 void expect_located(const DecodePlan& plan, const std::string& packet, std::size_t at_once) {
     PacketDecoder decoder(plan);
     PacketDecoder locator(plan);
+    PacketDecoder reader(plan);
     ASSERT_EQ(decoder.start(bytes_of(packet), 0).has_value(), locator.start(bytes_of(packet), 0).has_value());
+    (void)reader.start(bytes_of(packet), 0);
     std::vector<EventPlace> places(at_once);
     const auto locate = [&] {
         std::ranges::fill(places, EventPlace{.cycles = 77, .time_ns = INT64_MIN});
@@ -415,6 +425,11 @@ void expect_located(const DecodePlan& plan, const std::string& packet, std::size
             EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class);
             EXPECT_EQ(decoder.record().cycles.value_or(0), places[i].cycles);
             EXPECT_EQ(decoder.record().time_ns.value_or(0), places[i].time_ns);
+            ASSERT_TRUE(reader.decode_contexts(places[i]));
+            EXPECT_EQ(reader.position(), decoder.position());
+            EXPECT_EQ(text_of(reader.record().event_context), text_of(decoder.record().event_context));
+            EXPECT_EQ(text_of(reader.record().context), text_of(decoder.record().context));
+            EXPECT_EQ(reader.record().time_ns, decoder.record().time_ns);
         }
     }
     const auto next = decoder.next();
