@@ -67,14 +67,12 @@ static struct {
     int (*posix_memalign)(void**, size_t, size_t);
 } next = {early_malloc, early_free, early_calloc, early_realloc, early_memalign, early_posix_memalign};
 
-#define FIND_NEXT(name)                                                                   \
-    do {                                                                                  \
-        void* const found = dlsym(RTLD_NEXT, #name);                                      \
-        if (found != NULL) __atomic_store_n((void**)&next.name, found, __ATOMIC_RELAXED); \
-    } while (0)
+#define FIND_NEXT(name) void* const next_##name = dlsym(RTLD_NEXT, #name)
+#define SET_NEXT(name) \
+    if (next_##name != NULL) __atomic_store_n((void**)&next.name, next_##name, __ATOMIC_RELAXED)
 
 /* Two threads may do this at once: both find the same. If dlsym() allocates, it comes here again, in the same thread,
- * and gets start-up memory. */
+ * and gets start-up memory. All are looked for before one is used: what is allocated in between is of one kind. */
 static void find_next(void) {
     static _Thread_local bool is_finding __attribute__((tls_model("initial-exec")));
     if (is_finding) return;
@@ -86,6 +84,12 @@ static void find_next(void) {
     FIND_NEXT(realloc);
     FIND_NEXT(memalign);
     FIND_NEXT(posix_memalign);
+    SET_NEXT(malloc);
+    SET_NEXT(free);
+    SET_NEXT(calloc);
+    SET_NEXT(realloc);
+    SET_NEXT(memalign);
+    SET_NEXT(posix_memalign);
     errno = saved_errno;
     is_finding = false;
 }

@@ -33,20 +33,25 @@ static struct {
     mutex_function* unlock;
 } next = {early_lock, early_trylock, early_unlock};
 
-static void find(mutex_function** function, const char* name) {
-    void* const found = dlsym(RTLD_NEXT, name);
+static void* find(const char* name) { return dlsym(RTLD_NEXT, name); }
+
+static void set(mutex_function** function, void* found) {
     if (found != NULL) __atomic_store_n((void**)function, found, __ATOMIC_RELAXED);
 }
 
-/* Two threads may do this at once: both find the same. */
+/* Two threads may do this at once: both find the same. All are looked for before one is used: what dlsym() locks in
+ * between, it must be able to unlock. */
 static void find_next(void) {
     static _Thread_local bool is_finding __attribute__((tls_model("initial-exec")));
     if (is_finding) return;
     is_finding = true;
     const int saved_errno = errno;
-    find(&next.lock, "pthread_mutex_lock");
-    find(&next.trylock, "pthread_mutex_trylock");
-    find(&next.unlock, "pthread_mutex_unlock");
+    void* const lock = find("pthread_mutex_lock");
+    void* const trylock = find("pthread_mutex_trylock");
+    void* const unlock = find("pthread_mutex_unlock");
+    set(&next.lock, lock);
+    set(&next.trylock, trylock);
+    set(&next.unlock, unlock);
     errno = saved_errno;
     is_finding = false;
 }

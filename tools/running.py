@@ -49,8 +49,10 @@ def run(preset, *words, prefix=()):
         text = pathlib.Path(report.name).read_text(errors="replace")
     # Output of a test may hold what XML does not.
     suite = xml.etree.ElementTree.fromstring(re.sub(r"[^\t\n\r -\U0010ffff]", "?", text)) if text else []
-    outcomes = [Outcome(case.get("name"), case.get("status"), float(case.get("time") or 0),
-                        reasons.get(case.get("name"), ""), case.findtext("system-out") or "") for case in suite]
+    # A program that is not there, or cannot be started, has not passed; one that was skipped has another reason.
+    outcomes = [Outcome(case.get("name"), "fail" if reasons.get(case.get("name")) == "Not Run" else case.get("status"),
+                        float(case.get("time") or 0), reasons.get(case.get("name"), ""),
+                        case.findtext("system-out") or "") for case in suite]
     return process.returncode, outcomes
 
 

@@ -38,6 +38,9 @@ Result<fs::path> find_library(const std::string& name) {
         const fs::path directory = library / "leat";
         std::error_code error;
         if (!fs::exists(directory / file, error)) continue;
+        if (directory.native().find_first_of(" :") != std::string::npos)
+            return refused("LD_PRELOAD cannot name {}, for the space or colon in its path: install Leat elsewhere",
+                           directory.string());
         return has_glibc_only_path(directory) ? directory / kGlibcOnly / file : directory / file;
     }
     return not_found("{} is not in {}/leat: build or install it", file, libraries.front().string());

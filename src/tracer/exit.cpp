@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "leat/abi.h"
-#include "tracer/control_memory.hpp"
+#include "tracer/shared_thread.hpp"
 
 namespace {
 
 [[noreturn]] void end(int status) {
-    if (status == 0) leat::tracer::mark_all_ended();
+    if (status == 0) leat_process_ends();
     for (;;) syscall(SYS_exit_group, status);
 }
 

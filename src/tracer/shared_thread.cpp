@@ -1,5 +1,6 @@
 #include "tracer/shared_thread.hpp"
 
+#include "tracer/control_memory.hpp"
 #include "tracer/control_renewal.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/thread_state.hpp"
@@ -17,3 +18,5 @@ void leat_thread_unshare() { --thread_state.is_shared; }
 void leat_contexts_changed() { leat::tracer::begin_new_generation(); }
 
 void leat_user_changed() { leat::tracer::renew_for_user(); }
+
+void leat_process_ends() { leat::tracer::mark_all_ended(); }

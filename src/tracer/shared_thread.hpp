@@ -18,4 +18,6 @@ LEAT_EXPORT void leat_thread_unshare();
 LEAT_EXPORT void leat_contexts_changed();
 // The effective user may be another one now. Any thread; async-signal-safe; preserves errno.
 LEAT_EXPORT void leat_user_changed();
+// The process is about to end as it means to: as mark_all_ended().
+LEAT_EXPORT void leat_process_ends();
 }

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -336,6 +337,10 @@ class SnapshotTest(SnapshotFixture):
         forking.do("fork 10")
         forking.do("emit 1")
         self.assertEqual(forking.end(), 0)
+        self.leat("enable-event", "lttng_ust_libc:free", "-s", "web")
+        preloaded = plain_run(sys.executable, "-c", "import os; os._exit(0)",
+                              env={**os.environ, "LD_PRELOAD": str(BUILD / "lib" / "libleat-preload-libc.so")})
+        self.assertEqual(preloaded.returncode, 0, preloaded.stderr)
         # Those are gone for the daemon, too.
         self.wait_for_program_count(0)
         self.snapshot()

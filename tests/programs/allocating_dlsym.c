@@ -1,8 +1,9 @@
 /* Preloaded in front of the preload libraries: a dlsym() that allocates before it finds anything, as those of older C
- * libraries did. It frees all of that later, long after malloc was found. */
+ * libraries did. It frees all of that later, long after malloc was found. And it is one of those that lock a mutex. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,10 @@ static void allocate(void) {
 void* dlsym(void* handle, const char* name) {
     static void* (*real)(void*, const char*);
     if (real == NULL) real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
     if (blocks[0] == NULL && strcmp(name, "malloc") == 0) allocate();
+    pthread_mutex_unlock(&mutex);
     return real(handle, name); /* a jump: RTLD_NEXT means the libraries after our caller */
 }
 
