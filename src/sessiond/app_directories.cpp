@@ -138,11 +138,19 @@ AppDirectories::News AppDirectories::look() {
     News news;
     // Of the directories of all users, the kernel tells after that.
     if (only_ ? directories_.empty() : !std::exchange(has_looked_, true)) add_all_directories(news);
+    read_news(news);
+    // Of those that cannot be watched, nobody tells; and who stops a session relies on it that all are known.
+    for (auto& [watch, directory] : directories_)
+        if (watch < 0) scan(directory, news);
+    return news;
+}
+
+void AppDirectories::read_news(News& news) {
     alignas(inotify_event) std::array<char, 65536> buffer;  // 64 KiB: to clear it took longer than to read
     // Whoever makes more news than we can read holds up nobody: the rest is for the next time.
     for (std::size_t turn = 0; turn < kMaxReads; ++turn) {
         const ssize_t size = ::read(inotify_.get(), buffer.data(), buffer.size());
-        if (size <= 0) return news;
+        if (size <= 0) return;
         for (ssize_t at = 0; at < size;) {
             inotify_event event{};
             std::memcpy(&event, buffer.data() + at, sizeof event);
@@ -150,9 +158,8 @@ AppDirectories::News AppDirectories::look() {
             handle(event.wd, event.mask, event.len == 0 ? std::string() : std::string(name), news);
             at += static_cast<ssize_t>(sizeof event + event.len);
         }
-        if (static_cast<std::size_t>(size) <= buffer.size() - kLongestNews) return news;
+        if (static_cast<std::size_t>(size) <= buffer.size() - kLongestNews) return;
     }
-    return news;
 }
 
 AppDirectories::News AppDirectories::sweep() {

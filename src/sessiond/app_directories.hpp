@@ -124,6 +124,7 @@ class AppDirectories {
     void check_file(Directory& directory, const std::string& name, News& news);
     static void forget_file(Directory& directory, const std::string& name, News& news);
     void forget_directory(int watch, News& news);
+    void read_news(News& news);
     void handle(int watch, std::uint32_t mask, const std::string& name, News& news);
     [[nodiscard]] std::map<int, Nameless>::const_iterator find_nameless(const FileId& id) const;
 
