@@ -55,9 +55,12 @@ Result<TracedFile*> Applications::add(AppDirectories::Found found) {
                                      .procname = control.procname(),
                                      .bitness = control.bitness(),
                                      .tracepoints = tracepoints};
+    // A daemon before us may have switched it on, and what it wanted may be over by now.
+    const std::uint32_t counted_for = control.channel_of_before();
     TracedFile file{.application = std::move(application),
                     .control = std::move(control),
                     .orders = std::vector<std::vector<wire::Action>>(tracepoints->size()),
+                    .counted_for = counted_for,
                     .claim = std::move(claim)};
     return &files_.insert_or_assign(found.id, std::move(file)).first->second;
 }

@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from session_daemons import DECLARATIONS, TICKS, RestartTest, by_reason, discarded, ids_of, metadata_of
-from support import LEAT, PATIENCE, PROGRAMS, is_described, main, stop_process, wait_until
+from support import LEAT, PATIENCE, PROGRAMS, is_described, main, outside_gate, stop_process, wait_until
 
 PLUGIN = PROGRAMS / "libtest-plugin.so"
 FETCH_PAUSE = 0.15  # s; a program asks for rings again after 100 ms
@@ -112,6 +112,26 @@ class Events(RestartTest):
             self.kill(daemon)
         self.start_again(daemon)
         self.assertEqual(by_reason(self.stopped("web")), {"not_attached": 5})
+
+    @outside_gate("the session's time is to be over while there is no daemon")
+    def test_what_was_not_attached_when_the_time_was_over(self):
+        """It is of the session that it was for, and of no later one."""
+        daemon = self.daemon()
+        running = self.program()
+        self.wait_for_programs(running)
+        self.leat("create", "web", "-o", self.directory / "web", "--duration=8s")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        self.kill(daemon)
+        running.do("emit 5")
+        time.sleep(8)
+        self.start_again(daemon)
+        self.wait_for_programs(running)
+        wait_until(lambda: self.session("web")["state"] == "stopped", "it goes on")
+        self.begun("order:tick", name="next")
+        running.do("emit 1")
+        self.assertEqual(by_reason(self.session("web")), {"not_attached": 5})
+        self.assertEqual(discarded(self.stopped("next")), 0)
 
     def test_what_was_counted_before_the_program_ended(self):
         """The metrics have it already, but nothing had to be kept for that."""

@@ -96,6 +96,8 @@ Result<void> ControlFile::read_words() {
         const std::uint8_t now = lane_byte(entries[i].word, lane());
         const std::uint8_t* const more = entries[i].more[lane()];
         written_[i] = {.byte = now != 0 ? now : entries[i].last[lane()], .is_on = now != 0, .more = {more[0], more[1]}};
+        const Action& first = entries[i].first[lane()][list_of(now)];
+        if (now != 0 && channel_of_before_ == 0 && first.event_id != kNotEnabled) channel_of_before_ = first.channel;
     }
     return {};
 }

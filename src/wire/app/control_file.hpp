@@ -53,6 +53,9 @@ class ControlFile {
 
     [[nodiscard]] const ControlLayout& layout() const { return layout_; }
 
+    // A channel that an event went to when the file was opened; 0: none did.
+    [[nodiscard]] std::uint32_t channel_of_before() const { return channel_of_before_; }
+
     // Events that the program could not write, because it has not got the rings of their channel.
     [[nodiscard]] Result<std::uint64_t> not_attached() const;
     // Whether the program has said that it ends, or unloads the library that the file is of.
@@ -90,6 +93,7 @@ class ControlFile {
     std::string procname_;
     bool allows_blocking_;
     std::vector<Written> written_;  // of each tracepoint
+    std::uint32_t channel_of_before_ = 0;
 };
 
 }  // namespace leat::wire
