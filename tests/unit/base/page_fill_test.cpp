@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -42,20 +42,27 @@ std::uint64_t memory_of_its_own() {
     return 0;
 }
 
+// By libc, which is fast also where this is not.
+bool is_all(std::span<const std::byte> bytes, std::byte value) {
+    return bytes.empty() ||
+           (bytes.front() == value && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 TEST_F(PageFillTest, FillsWhatItIsGivenAndNothingElse) {
-    constexpr std::size_t kSize = 40U << 20;
+    constexpr std::size_t kSize = 20U << 20;
     for (const std::size_t begin : {0, 1, 4095, 4096, 5000})
-        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{3U << 20},
-                                        std::size_t{33U << 20}, kSize - 5000}) {
+        for (const std::size_t count :
+             {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{3U << 20}, kSize - 5000}) {
             copy(kSize);
             PageFill(kValue).fill(bytes().subspan(begin, count));
-            EXPECT_TRUE(std::ranges::all_of(bytes().subspan(begin, count), [](std::byte b) { return b == kValue; }));
-            EXPECT_EQ(std::ranges::count(bytes(), kValue), static_cast<std::ptrdiff_t>(count)) << begin;
+            EXPECT_TRUE(is_all(bytes().first(begin), {})) << begin;
+            EXPECT_TRUE(is_all(bytes().subspan(begin, count), kValue)) << begin;
+            EXPECT_TRUE(is_all(bytes().subspan(begin + count), {})) << begin;
         }
 }
 
 TEST_F(PageFillTest, TakesLittleMemory) {
-    copy(256U << 20);
+    copy(64U << 20);
     PageFill fill(kValue);
     const std::uint64_t before = memory_of_its_own();
     fill.fill(bytes().subspan(1));
@@ -64,11 +71,11 @@ TEST_F(PageFillTest, TakesLittleMemory) {
 }
 
 TEST_F(PageFillTest, WhatIsWrittenThereLaterIsNowhereElse) {
-    copy(40U << 20);
+    copy(36U << 20);
     PageFill fill(kValue);
     fill.fill(bytes());
     bytes()[0] = std::byte{1};
-    EXPECT_EQ(std::ranges::count(bytes(), std::byte{1}), 1);
+    EXPECT_TRUE(is_all(bytes().subspan(1), kValue));
 }
 
 }  // namespace
