@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "cli/ignored_signal.hpp"
+
 namespace leat::cli {
 namespace {
 
@@ -43,9 +45,7 @@ std::optional<int> ReadableSignals::take_end() const {
     sigemptyset(&pending);
     (void)::sigpending(&pending);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-        struct sigaction action {};
-        const bool is_ignored = ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-        if (sigismember(&pending, signal) != 1 || is_ignored) continue;
+        if (sigismember(&pending, signal) != 1 || is_ignored(signal)) continue;
         while (next()) continue;
         return signal;
     }

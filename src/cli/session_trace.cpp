@@ -23,14 +23,13 @@ Result<std::optional<std::string>> trace_in(const Json& answer) {
         }
         const Json& session = answer.at("sessions").at(0);
         const auto output = session.at("output").get<std::string>();
-        if (net::is_relay_address(output) && session.value("snapshot", false))
+        if (!net::is_relay_address(output)) return output;
+        if (session.value("snapshot", false))
             return refused("the snapshots of this session are at {}: see them in its output directory", output);
-        if (net::is_relay_address(output) && !session.at("live").get<bool>())
+        if (!session.at("live").get<bool>())
             return refused("this session goes to {}, and is not live: its trace is in the output directory there",
                            output);
-        if (net::is_relay_address(output))
-            return LEAT_TRY(url_for_readers(output, session.at("name").get<std::string>()));
-        return output;
+        return LEAT_TRY(url_for_readers(output, session.at("name").get<std::string>()));
     } catch (const nlohmann::json::exception&) {
         return corrupt("the session daemon's answer has an unexpected form");
     }

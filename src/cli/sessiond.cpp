@@ -23,6 +23,7 @@
 #include "cli/command.hpp"
 #include "cli/empty_values.hpp"
 #include "cli/help.hpp"
+#include "cli/ignored_signal.hpp"
 #include "cli/metrics_option.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/size_option.hpp"
@@ -99,12 +100,6 @@ Result<std::optional<gid_t>> find_group(const Options& options) {
     if (found != nullptr && (options.is_group_given || has_id_here(found->gr_gid))) return found->gr_gid;
     if (options.is_group_given) return refused("there is no group {}", options.group);
     return std::nullopt;
-}
-
-// nohup(1) starts programs so: that the terminal has gone is nothing to them.
-bool is_ignored(int signal) {
-    struct sigaction action {};
-    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 // SIGTERM, SIGINT, SIGHUP and SIGUSR2 as a descriptor; blocked in all threads that are started from here on.

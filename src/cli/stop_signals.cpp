@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "cli/ignored_signal.hpp"
+
 namespace leat::cli {
 namespace {
 
@@ -16,11 +18,6 @@ std::atomic<bool> has_signal{false};
 
 // A signal that comes just before a system call does not interrupt it. So an alarm goes off every second from then on.
 void knock(int /*signal*/) { ::alarm(1); }
-
-bool is_ignored(int signal) {
-    struct sigaction action {};
-    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
 
 void stop(int signal) {
     const int saved = errno;
