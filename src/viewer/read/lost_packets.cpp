@@ -62,12 +62,13 @@ LostPackets lost_packets(const std::filesystem::path& stream_file, std::uint64_t
         for (UntrustedBytes rest = *bytes; rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
             const auto entry = trace::parse_index_entry(rest.first(*entry_size));
             if (!entry) continue;
-            // Nobody has written that: it is a hole, which may have no end.
-            if (!entry->is_lost() && entry->packet_size == 0) is_at_end = true;
-            if (entry->is_lost())
+            if (entry->is_lost()) {
                 lost.numbers.push_back(entry->packet_seq_num);
-            else
-                named.add(*entry);
+                continue;
+            }
+            named.add(*entry);
+            // Nobody has written that: it is a hole, which may have no end.
+            if (entry->packet_size == 0) is_at_end = true;
         }
     }
     std::ranges::sort(lost.numbers);
