@@ -6,15 +6,11 @@
 #include <string>
 
 #include "consumer/snapshots.hpp"
+#include "support/no_output.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {
 namespace {
-
-class NoOutput final : public Output {
-    Result<void> write_metadata(std::string_view /*unit*/) override { return {}; }
-    Result<void> write_packet(const Packet& /*packet*/) override { return {}; }
-};
 
 // While this object lives, the process gets no more than what its heap has free by now: enough for what is small.
 class NoMoreMemory {
@@ -46,7 +42,7 @@ TEST(SnapshotsMemory, WantOfItIsAnErrorThatPasses) {
     ctf::RecordWalker walker(ring::kCompactHeader, 0);
     const std::array<Snapshots::Source, 1> sources{{{.rings = &rings.set(), .walker = &walker}}};
     Snapshots snapshots(sources, ctf::Uuid{7}, nullptr);
-    NoOutput output;
+    test::NoOutput output;
     const auto take = [&] {
         const auto nothing = []() -> Result<void> { return {}; };
         return snapshots.take(output, 0, {.before_cut = nothing, .after_write = nothing});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/model_histories.hpp"
+#include "support/no_output.hpp"
 #include "support/snapshot_model.hpp"
 #include "support/test_rings.hpp"
 
@@ -41,11 +42,6 @@ void check_histories() {
 TEST(Snapshots, HoldTheNewestBlocksWholeAndTheSameInEach) { check_histories<test::SnapshotModel>(); }
 TEST(Snapshots, WithTinyHeadersToo) { check_histories<test::TinySnapshotModel>(); }
 
-class NoOutput final : public Output {
-    Result<void> write_metadata(std::string_view /*unit*/) override { return {}; }
-    Result<void> write_packet(const Packet& /*packet*/) override { return {}; }
-};
-
 // Files of a recording may hold anything.
 TEST(Snapshots, ProgressThatCannotBeHarmsNobody) {
     const test::TestRings rings(ring::kMinRingSize, 1, true);
@@ -57,7 +53,7 @@ TEST(Snapshots, ProgressThatCannotBeHarmsNobody) {
         progress.add_end({0, 1}, {.ordinal = ordinal, .at = {.position = ordinal, .sequence_number = 5}});
     rings.own_ring().head = rings.own_ring().next_head = 10;
     Snapshots snapshots(sources, ctf::Uuid{7}, &progress);
-    NoOutput output;
+    test::NoOutput output;
     const auto taken = snapshots.take(
         output, 0,
         {.before_cut = []() -> Result<void> { return {}; }, .after_write = []() -> Result<void> { return {}; }});
