@@ -98,7 +98,7 @@ class RecordingEnd : public testing::Test {
     }
 
     static std::unique_ptr<session::Trace> make_trace() {
-        const session::Channel channel{.name = "channel", .ring_size = ring::kMinRingSize};
+        const session::Channel channel{.name = "channel", .contexts = {}, .ring_size = ring::kMinRingSize};
         return *session::Trace::create({.session_name = "test", .key = {}}, std::vector{channel});
     }
     std::unique_ptr<session::Trace> trace_ = make_trace();
@@ -109,10 +109,11 @@ class RecordingEnd : public testing::Test {
 
 class RecordingPace : public RecordingEnd {
   protected:
-    void write_event() {
+    // Nobody knows event 1.
+    void write_event(std::uint32_t id = 1) {
         const std::array<char, 1 + ring::kCopySlack> staged{};
         test::TestWriter writer(map_, ring::HeaderKind::kCompact);
-        ASSERT_EQ(ring::thread_write(*writer.get(), first_ring_, 1, staged.data(), 1,
+        ASSERT_EQ(ring::thread_write(*writer.get(), first_ring_, id, staged.data(), 1,
                                      ring::clock_now(trace_->clock().page())),
                   ring::WriteOutcome::kWritten);
     }
@@ -155,11 +156,18 @@ TEST_F(RecordingPace, WhoIsAwaitedDoesNotSlowDown) {
 
 // A packet for each record, and for each packet another record.
 TEST_F(RecordingPace, ProgramThatIsAsFastAsTheRelayKeepsNobody) {
+    const wire::TracepointDescription byte{
+        .name = "test:byte",
+        .file = "test.c",
+        .fields = {{.name = "byte", .element = wire::FieldElement::kInteger, .element_size = 1}}};
+    const session::Application application{
+        .tracepoints = std::make_shared<const session::Tracepoints>(session::Tracepoints{byte})};
+    const std::uint32_t id = trace_->channels()[0]->enroll(application, 0, session::OnConflict::kRefuse).id;
     peer_.max_packet_size = ctf::kPacketHeaderSize + ring::kMinRecordSize;
     peer_.has_stored = false;
     record();
-    for (std::size_t event = 0; event < 3 * consumer::Consumer::kMaxUnstored; ++event) write_event();
-    peer_.when_written = [this] { write_event(); };
+    for (std::size_t event = 0; event < 3 * consumer::Consumer::kMaxUnstored; ++event) write_event(id);
+    peer_.when_written = [this, id] { write_event(id); };
     const auto store_packets = [this] {
         for (int turn = 0; turn < 1000 && recording_->is_storing(); ++turn) {
             peer_.stored_up_to = static_cast<std::uint64_t>(peer_.packets);
@@ -174,6 +182,8 @@ TEST_F(RecordingPace, ProgramThatIsAsFastAsTheRelayKeepsNobody) {
     recording_->begin_finish();
     store_packets();
     EXPECT_TRUE(recording_->is_finished());
+    EXPECT_GT(peer_.packets, 3 * static_cast<int>(consumer::Consumer::kMaxUnstored));
+    EXPECT_EQ(recording_->consumer().unreadable(), 0U);
 }
 
 // A process has so many mappings at most. At the end, what is there must not be forgotten.
