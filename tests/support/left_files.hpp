@@ -14,6 +14,7 @@
 #include "ring/thread_writer.hpp"
 #include "session/trace.hpp"
 #include "support/scratch_directory.hpp"
+#include "support/test_application.hpp"
 
 namespace leat::test {
 
@@ -67,12 +68,8 @@ class LeftFiles {
         channel.overwrites = overwrites;
         auto trace = *session::Trace::create(
             {.session_name = "test", .key = {}, .is_kept = true, .memory_directory = of_session}, std::vector{channel});
-        const wire::TracepointDescription event{
-            .name = "test:n",
-            .file = "test.c",
-            .fields = {{.name = "n", .element = wire::FieldElement::kInteger, .element_size = 8}}};
-        const session::Application application{
-            .tracepoints = std::make_shared<const session::Tracepoints>(session::Tracepoints{event})};
+        const session::Application application =
+            test::application({{.name = "test:n", .fields = {{.name = "n", .element_size = 8}}}});
         const auto enrolled = trace->channels()[0]->enroll(application, 0, session::OnConflict::kRefuse);
         LEAT_CHECK(enrolled.id == 0 && enrolled.warning.empty());
         return trace;

@@ -12,6 +12,7 @@
 
 #include "host/engine.hpp"
 #include "support/patience.hpp"
+#include "support/test_application.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::host {
@@ -156,12 +157,7 @@ TEST_F(RecordingPace, WhoIsAwaitedDoesNotSlowDown) {
 
 // A packet for each record, and for each packet another record.
 TEST_F(RecordingPace, ProgramThatIsAsFastAsTheRelayKeepsNobody) {
-    const wire::TracepointDescription byte{
-        .name = "test:byte",
-        .file = "test.c",
-        .fields = {{.name = "byte", .element = wire::FieldElement::kInteger, .element_size = 1}}};
-    const session::Application application{
-        .tracepoints = std::make_shared<const session::Tracepoints>(session::Tracepoints{byte})};
+    const session::Application application = test::application({{.fields = {{.element_size = 1}}}});
     const std::uint32_t id = trace_->channels()[0]->enroll(application, 0, session::OnConflict::kRefuse).id;
     peer_.max_packet_size = ctf::kPacketHeaderSize + ring::kMinRecordSize;
     peer_.has_stored = false;
