@@ -107,12 +107,15 @@ class Viewer:
         wait_until(are_there, f"{count} events from {self.process.args}")
 
     def assert_runs(self):
-        assert self.process.poll() in (None, 0), f"{self.process.args}: {self.errors.read_text(encoding='utf-8')}"
+        self.assert_status(self.process.poll() in (None, 0))
 
     def finish(self):
         self.process.wait(PATIENCE)
-        assert self.process.returncode == 0, f"{self.process.args}: {self.errors.read_text(encoding='utf-8')}"
+        self.assert_status(self.process.returncode == 0)
         return self.numbers()
+
+    def assert_status(self, is_good):
+        assert is_good, f"{self.process.args} after {len(self.numbers())} events: {self.errors.read_text(encoding='utf-8')}"
 
 
 def babeltrace2(test, session):
