@@ -284,7 +284,7 @@ class Padding(SequenceTest):
 
 class Repacked(SequenceTest):
     """After a clear all metadata comes again, in other packets. Each viewer gets each unit once."""
-    UNITS = [b"/* CTF 1.8 */"] + [b"/* %d */" % n for n in range(1, 8)]
+    UNITS = [b"/* CTF 1.8 */ stream { id = 0; };"] + [b"/* %d */" % n for n in range(1, 8)]
     BEFORE = (2, 2, 2, 2)  # units in each message
     AGAIN = {"same": (2, 2, 2, 2), "denser": (4, 4), "sparser": 8 * (1,), "shifted": (1, 2, 2, 2, 1),
              "one alone": (1, 4, 3)}

@@ -243,7 +243,7 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     keep_open(id, cursor);
     const MetadataStream::State metadata = metadata_.at(cursor.metadata_id).stream->state();
     reply.flags = flags_of(cursor, metadata, publications);
-    const Decodable when = entry && *entry ? decodable(cursor, metadata) : Decodable::kNow;
+    const Decodable when = entry && *entry ? decodable(cursor, **entry, metadata) : Decodable::kNow;
     cursor.is_held = is_disk_full(entry) || when == Decodable::kLater;
     if (when == Decodable::kNever) {
         must_go_on_ = true;  // over this packet
@@ -283,10 +283,13 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     return reply;
 }
 
-// After a rotation, what packets of the chunk before need may not have come again yet: it does before the first packet
-// of the new one.
-ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const MetadataStream::State& state) const {
+// LTTng sends packets without events before their stream class is declared. After a rotation, what packets of the chunk
+// before need may not have come again yet: it does before the first packet of the new one.
+ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const ctf::IndexEntry& entry,
+                                                  const MetadataStream::State& state) const {
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
+    const bool has_class = entry.stream_class_id != ctf::IndexEntry::kUnknown;
+    if (has_class && !metadata.stream->declares(entry.stream_class_id, metadata.sent)) return Decodable::kLater;
     const StreamView& view = cursor.view;
     const FilePlace* const place = place_of(view, *cursor.file_number);
     const bool has_all = std::max(state.end, metadata.sent) >= state.furthest_end;
@@ -527,7 +530,8 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     if (found == metadata_.end()) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     MetadataCursor& cursor = found->second;
     if (cursor.sent == 0 && cursor.stream->is_finished() && cursor.stream->is_cleared()) return no_text(cursor);
-    if (cursor.stream->end() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (cursor.stream->end() <= cursor.sent || is_withheld(cursor))
+        return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning, if anything does.
     const bool is_cleared = !found_text && found_text.error().kind == ErrorKind::kNotFound;
@@ -547,6 +551,13 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     if (served) return *std::move(served);
     log("a viewer's metadata {}: {}", stream_id, served.error().message);
     return {{0, wire::MetadataStatus::kError}, std::nullopt};
+}
+
+// A viewer that is told of a trace before it declares a stream gets its text when it does: babeltrace2 fails at the
+// first beacon if the first text that it gets has none. But not for ever, as it does nothing else meanwhile.
+bool ViewerSession::is_withheld(MetadataCursor& cursor) {
+    constexpr unsigned kMostTimes = 50;  // babeltrace2 asks ten times a second
+    return cursor.sent == 0 && !cursor.stream->declares_any() && cursor.times_withheld++ < kMostTimes;
 }
 
 // Once. It was told of the trace before.

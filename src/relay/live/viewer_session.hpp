@@ -135,7 +135,8 @@ class ViewerSession {
         MetadataScan scan{};        // of that file, up to `offset`; or as far as it was looked through for the text
         bool is_found = false;      // that comes next
         bool is_told_of_none = false;
-        std::uint64_t offset = 0;  // where that is
+        unsigned times_withheld = 0;  // the first text
+        std::uint64_t offset = 0;     // where that is
     };
 
     Attachment* find(std::uint64_t session_id);
@@ -157,11 +158,13 @@ class ViewerSession {
     void keep_open(std::uint64_t id, Cursor& cursor);
     // There is no descriptor for a file that the viewer needs.
     void note_shortage(const Error& error);
+    static bool is_withheld(MetadataCursor& cursor);
     static ServedMetadata no_text(MetadataCursor& cursor);
     static Result<ServedMetadata> next_text(MetadataCursor& cursor, const MetadataStream::Text& text);
     // When the viewer can have the metadata of the packet that comes next. It may have been cleared, or be sent again.
     enum class Decodable : std::uint8_t { kNow, kLater, kNever };
-    [[nodiscard]] Decodable decodable(const Cursor& cursor, const MetadataStream::State& state) const;
+    [[nodiscard]] Decodable decodable(const Cursor& cursor, const ctf::IndexEntry& entry,
+                                      const MetadataStream::State& state) const;
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, const MetadataStream::State& state,
                                          std::uint64_t publications) const;
     // The next entry of the stream, which it goes over; nothing if all has been read, or it must go on.

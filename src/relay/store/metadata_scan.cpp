@@ -13,7 +13,7 @@ std::byte byte_of(std::uint32_t value, std::size_t index) { return static_cast<s
 
 }  // namespace
 
-std::size_t MetadataScan::add(UntrustedBytes bytes, std::uint64_t text) {
+std::size_t MetadataScan::add(UntrustedBytes bytes, std::uint64_t text, DeclaredStreams* declared) {
     std::size_t taken = 0;
     while (taken < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(taken);
@@ -23,6 +23,7 @@ std::size_t MetadataScan::add(UntrustedBytes bytes, std::uint64_t text) {
             count = std::min({count, text - text_, is_plain_ ? kAll : text_left_});
             text_ += count;
             if (!is_plain_) text_left_ -= count;
+            if (declared != nullptr) declared->add(rest.first(static_cast<std::size_t>(count)));
         } else if (padding_left_ != 0) {
             count = std::min(count, padding_left_);
             padding_left_ -= count;

@@ -6,6 +6,7 @@
 
 #include "base/byte_cursor.hpp"
 #include "ctf/metadata/metadata_packets.hpp"
+#include "relay/store/declared_streams.hpp"
 
 namespace leat::relay {
 
@@ -20,8 +21,9 @@ class MetadataScan {
   public:
     static constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
-    // Takes bytes until it stands in front of the text that follows this position. Returns how many it took.
-    std::size_t add(UntrustedBytes bytes, std::uint64_t text = kAll);
+    // Takes bytes until it stands in front of the text that follows this position. Returns how many it took. The text
+    // goes to `declared`, if there is one.
+    std::size_t add(UntrustedBytes bytes, std::uint64_t text = kAll, DeclaredStreams* declared = nullptr);
 
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint64_t text() const { return text_; }

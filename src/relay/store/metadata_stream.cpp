@@ -59,7 +59,7 @@ Result<std::size_t> MetadataStream::write_locked(UntrustedBytes piece) {
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
     const std::size_t count = LEAT_TRY(write_what_fits(file_->get(), written_, piece));
     written_ += count;
-    scan_.add(piece.first(count));
+    scan_.add(piece.first(count), MetadataScan::kAll, &declared_);
     return count;
 }
 
@@ -88,12 +88,14 @@ void MetadataStream::begin(UniqueFd file) {
     ++version_;
     written_ = 0;
     scan_ = {};
+    declared_.begin_text();
     show();
 }
 
 void MetadataStream::show() {
     size_ = written_;
     end_ = begin_ + scan_.text();
+    declared_.end_message(end_);
     furthest_end_ = std::max<std::uint64_t>(furthest_end_, end_);
 }
 
@@ -107,6 +109,7 @@ Result<void> MetadataStream::reset() {
 Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
     const std::lock_guard lock(mutex_);
     LEAT_TRY(open_in(std::move(chunk)));
+    declared_ = {};
     begin_ = furthest_end_;
     show();
     is_finished_ = false;
@@ -163,6 +166,16 @@ Result<MetadataStream::Text> MetadataStream::text() const {
     const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
     UniqueFd file = LEAT_TRY(trace.open_file(kFileName));
     return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_, version_};
+}
+
+bool MetadataStream::declares(std::uint64_t stream_class_id, std::uint64_t position) const {
+    const std::lock_guard lock(mutex_);
+    return is_finished_ || declared_.has(stream_class_id, std::max<std::uint64_t>(position, end_));
+}
+
+bool MetadataStream::declares_any() const {
+    const std::lock_guard lock(mutex_);
+    return is_finished_ || declared_.has_any(end_);
 }
 
 MetadataStream::State MetadataStream::state() const {

@@ -71,6 +71,10 @@ class MetadataStream {
         bool is_finished;
     };
     [[nodiscard]] State state() const;
+    // Whether whole messages, or all that was there up to this position, declare that stream class; any at all. If no
+    // more will come, nobody need wait for it.
+    [[nodiscard]] bool declares(std::uint64_t stream_class_id, std::uint64_t position) const;
+    [[nodiscard]] bool declares_any() const;
     // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
     // there. (docs/formats/sync-file.md)
     void publish(std::uint64_t horizon);
@@ -134,6 +138,7 @@ class MetadataStream {
     std::uint64_t named_size_ = 0;
     std::uint64_t written_ = 0;
     MetadataScan scan_{};  // of what is written
+    DeclaredStreams declared_{};
     std::uint64_t size_ = 0;
     std::uint64_t begin_ = 0;
     std::uint64_t furthest_end_ = 0;  // no viewer has read beyond this position

@@ -497,6 +497,49 @@ TEST_F(ViewerSessionTest, MetadataIsSeenByTheMessage) {
     EXPECT_EQ(next_metadata(), "half and half");
 }
 
+// LTTng's first packets, without events, may come before their stream class is declared. babeltrace2 fails there; and
+// at the first beacon, if the first text had no stream.
+TEST_F(ViewerSessionTest, NothingIsShownBeforeItsStreamClassIsDeclared) {
+    const std::string no_new = fmt::format("({})", MetadataStatus::kNoNew);
+    const std::string retry = fmt::format("({})", IndexStatus::kRetry);
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    EXPECT_EQ(next_metadata(), no_new);
+    send_metadata("/* CTF 1.8 */ trace {};");
+    producer.send_packet(data, 0, "packet");
+    EXPECT_EQ(next_metadata(), no_new);
+    EXPECT_EQ(next(), retry);
+    send_metadata(" stream { id = 1; };");
+    EXPECT_EQ(next_metadata(), "/* CTF 1.8 */ trace {}; stream { id = 1; };");
+    EXPECT_EQ(next(), retry) << "its class is 0";
+    EXPECT_TRUE(viewer.news(1000).entries.empty());
+    send_metadata(" stream { id = 0; };");
+    EXPECT_EQ(viewer.news(1000).entries.size(), 1U);
+    EXPECT_EQ(next_metadata(), " stream { id = 0; };");
+}
+
+TEST_F(ViewerSessionTest, TextWithoutAStreamIsNotWithheldForEver) {
+    constexpr int kTimes = 50;
+    const std::string text = "/* CTF 1.8 */ trace {};";
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata(text);
+    for (int i = 0; i < kTimes; ++i) EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kNoNew));
+    EXPECT_EQ(next_metadata(), text);
+}
+
+TEST_F(ViewerSessionTest, WhatIsNeverDeclaredIsShownWhenTheMetadataEnd) {
+    const std::string text = "/* CTF 1.8 */ trace {};";
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata(text);
+    producer.send_packet(data, 0, "packet");
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
+    producer.close_stream(metadata);
+    EXPECT_EQ(next_metadata(), text);
+    EXPECT_EQ(next(), "packet");
+}
+
 // Each viewer gets each piece of text once, in whole packets, wherever it is when the text comes again.
 TEST_F(ViewerSessionTest, MetadataThatIsPackedAnewGoesOnWhereEachViewerIs) {
     producer.publish();
