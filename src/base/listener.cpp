@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/descriptors.hpp"
+#include "base/stranger_socket.hpp"
 
 namespace leat {
 namespace {
@@ -18,23 +19,39 @@ UniqueFd spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 Listener::Listener(UniqueFd socket, std::string what)
     : socket_(std::move(socket)), spare_(spare()), what_(std::move(what)) {}
 
+Listener& Listener::operator=(Listener&& other) noexcept {
+    std::swap(socket_, other.socket_);
+    std::swap(spare_, other.spare_);
+    std::swap(what_, other.what_);
+    return *this;
+}
+
+// Who has not been accepted is closed with the socket.
+Listener::~Listener() {
+    if (!is_open()) return;
+    ::shutdown(fd(), SHUT_RD);  // nobody else comes
+    turn_all_away();
+}
+
 UniqueFd Listener::accept_now() const {
     return UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 UniqueFd Listener::accept() {
     UniqueFd accepted = accept_now();
-    if (!accepted.is_open() && (errno == EMFILE || errno == ENFILE)) hang_up();
+    if (!accepted.is_open() && (errno == EMFILE || errno == ENFILE)) {
+        log_want_of_descriptors(what_ + " are turned away");
+        turn_all_away();
+        spare_ = spare();
+    }
     return accepted;
 }
 
-// All that wait now.
-void Listener::hang_up() {
-    log_want_of_descriptors(what_ + " are turned away");
+// All that wait now. There may be no descriptor for one but the spare one's.
+void Listener::turn_all_away() {
     spare_.reset();
-    while (accept_now().is_open()) {
-    }
-    spare_ = spare();
+    for (UniqueFd accepted = accept_now(); accepted.is_open(); accepted = accept_now())
+        const StrangerSocket turned_away(std::move(accepted));
 }
 
 }  // namespace leat

@@ -14,6 +14,11 @@ class Listener {
     Listener() = default;
     // `what`, for the log: "clients".
     Listener(UniqueFd socket, std::string what);
+    Listener(Listener&&) = default;
+    Listener& operator=(Listener&& other) noexcept;
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    ~Listener();
 
     [[nodiscard]] int fd() const { return socket_.get(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
@@ -25,7 +30,7 @@ class Listener {
 
   private:
     UniqueFd accept_now() const;
-    void hang_up();
+    void turn_all_away();
 
     UniqueFd socket_;
     UniqueFd spare_;  // given up for a moment to hang up

@@ -44,14 +44,24 @@ std::string verb_of(const std::optional<json>& request) {
     return verb != request->end() && verb->is_string() ? verb->get<std::string>() : std::string();
 }
 
+Result<UniqueFd> listen_to_clients(const std::filesystem::path& path, std::optional<gid_t> group) {
+    ::unlink(path.c_str());
+    const mode_t mode = group ? 0660 : 0600;
+    return listen_at(path, {.type = SOCK_STREAM | SOCK_NONBLOCK, .mode = mode, .group = group});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Handler handler) {
-    ::unlink(parameters.path.c_str());
-    const mode_t mode = parameters.group ? 0660 : 0600;
-    UniqueFd socket = LEAT_TRY(
-        listen_at(parameters.path, {.type = SOCK_STREAM | SOCK_NONBLOCK, .mode = mode, .group = parameters.group}));
+    UniqueFd socket = LEAT_TRY(listen_to_clients(parameters.path, parameters.group));
     return take_over(std::move(socket), parameters, std::move(handler));
+}
+
+Result<void> ControlServer::listen_again() {
+    accept_all();
+    socket_ = Listener(LEAT_TRY(listen_to_clients(name_.path(), group_)), "clients");
+    name_ = NamedFile(name_.path());
+    return {};
 }
 
 std::unique_ptr<ControlServer> ControlServer::take_over(UniqueFd socket, const Parameters& parameters,
@@ -60,7 +70,7 @@ std::unique_ptr<ControlServer> ControlServer::take_over(UniqueFd socket, const P
 }
 
 ControlServer::~ControlServer() {
-    if (socket_.is_open()) ::unlink(path_.c_str());
+    if (socket_.is_open()) name_.remove();
 }
 
 UniqueFd ControlServer::release() {
@@ -132,8 +142,9 @@ bool ControlServer::is_welcome(const ucred& peer) const {
 void ControlServer::accept_all() {
     // Asked first, because an accept4() that finds nobody is dear.
     while (is_readable(socket_.fd())) {
-        UniqueFd socket = socket_.accept();
-        if (!socket.is_open()) return;
+        UniqueFd accepted = socket_.accept();
+        if (!accepted.is_open()) return;
+        StrangerSocket socket(std::move(accepted));
         ucred peer{};
         socklen_t size = sizeof peer;
         if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || !is_welcome(peer)) continue;
@@ -148,7 +159,7 @@ void ControlServer::receive(const std::shared_ptr<Connection>& connection) {
     // Whoever does not read our answers need not send more.
     if (!connection->output.empty()) return;
     while (!may_go_on(*connection)) {
-        const ssize_t size = ::recv(connection->socket.get(), bytes.data(), bytes.size(), 0);
+        const ssize_t size = connection->socket.receive(bytes);
         if (size < 0 && (errno == EAGAIN || errno == EINTR)) break;
         // Gone, or it sends no more: then all that it has asked is answered, or we would not read.
         if (size <= 0) {

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/listener.hpp"
+#include "base/named_file.hpp"
 #include "base/result.hpp"
+#include "base/stranger_socket.hpp"
 #include "base/unique_fd.hpp"
 #include "sessiond/request.hpp"
 
@@ -43,6 +45,11 @@ class ControlServer {
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
 
+    // Whether clients find us: somebody may remove the socket, or put another one there.
+    [[nodiscard]] bool can_be_found() const { return name_.is_there(); }
+    // In place of what is there; clients that have connected stay.
+    Result<void> listen_again();
+
     // For the daemon's loop: what to poll for, when it is due, and what to do then.
     [[nodiscard]] std::vector<pollfd> wanted() const;
     [[nodiscard]] Clock::time_point deadline() const;
@@ -56,7 +63,7 @@ class ControlServer {
 
   private:
     struct Connection {
-        UniqueFd socket;
+        StrangerSocket socket;
         Client client;
         Clock::time_point silent_since;
         std::string input{};
@@ -70,7 +77,7 @@ class ControlServer {
 
     ControlServer(UniqueFd socket, const Parameters& parameters, Handler handler)
         : socket_(std::move(socket), "clients"),
-          path_(parameters.path),
+          name_(parameters.path),
           group_(parameters.group),
           progress_period_(parameters.progress_period),
           client_patience_(parameters.client_patience),
@@ -86,7 +93,7 @@ class ControlServer {
     void make_room();
 
     Listener socket_;
-    std::filesystem::path path_;
+    NamedFile name_;  // of the socket
     std::optional<gid_t> group_;
     Clock::duration progress_period_;
     Clock::duration client_patience_;

@@ -6,7 +6,6 @@
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,9 +105,9 @@ tl::expected<Received, Silence> receive_message(int socket) {
 // The other end: one thread, no log, nothing but system calls and a map.
 class KeeperProcess {
   public:
-    KeeperProcess(int listener, const fs::path& socket, ino_t inode)
-        : listener_(listener), path_(socket), inode_(inode), watch_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
-        (void)::inotify_add_watch(watch_.get(), path_.c_str(), IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF);
+    KeeperProcess(int listener, NamedFile socket)
+        : listener_(listener), name_(std::move(socket)), watch_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+        (void)::inotify_add_watch(watch_.get(), name_.path().c_str(), IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF);
         // It may have gone before we watched it.
         look_at_socket();
     }
@@ -146,8 +145,7 @@ class KeeperProcess {
     void look_at_socket() {
         std::array<char, 4096> ignored{};
         (void)!::read(watch_.get(), ignored.data(), ignored.size());
-        struct stat status {};
-        is_over_ |= ::lstat(path_.c_str(), &status) != 0 || status.st_ino != inode_;
+        is_over_ |= !name_.is_there();
     }
 
     void serve() {
@@ -181,8 +179,7 @@ class KeeperProcess {
     }
 
     int listener_;
-    fs::path path_;
-    ino_t inode_;
+    NamedFile name_;  // of the listener
     UniqueFd watch_;
     UniqueFd client_;
     std::map<std::string, UniqueFd> kept_;
@@ -195,7 +192,7 @@ class KeeperProcess {
 namespace {
 
 // Nothing of the daemon's goes with it but the listening socket: no lock, no terminal, no log.
-[[noreturn]] void become_keeper(int listener, const fs::path& socket, ino_t inode) {
+[[noreturn]] void become_keeper(int listener, const NamedFile& socket) {
     constexpr int kFirst = 3;
     ::setsid();
     sigset_t none;
@@ -208,19 +205,17 @@ namespace {
     if (::close_range(kFirst + 1, ~0U, 0) != 0)
         for (int fd = kFirst + 1; fd < ::sysconf(_SC_OPEN_MAX); ++fd) ::close(fd);
     (void)!::chdir("/");
-    KeeperProcess(kFirst, socket, inode).run();
+    KeeperProcess(kFirst, socket).run();
     ::_exit(0);
 }
 
 // Two forks: it is nobody's child, so nobody has to wait for it.
-Result<void> start_process(int listener, const fs::path& socket) {
-    struct stat status {};
-    if (::lstat(socket.c_str(), &status) != 0) return io_error(fmt::format("cannot look at {}", socket.string()));
+Result<void> start_process(int listener, const NamedFile& socket) {
     const pid_t child = ::fork();
     if (child < 0) return io_error("cannot start the keeper");
     if (child == 0) {
         const pid_t keeper = ::fork();
-        if (keeper == 0) become_keeper(listener, socket, status.st_ino);
+        if (keeper == 0) become_keeper(listener, socket);
         ::_exit(keeper < 0 ? 1 : 0);
     }
     int exit_status = 0;
@@ -288,7 +283,7 @@ Result<Keeper> Keeper::start(const fs::path& directory) {
     const fs::path socket = directory / wire::kKeeperSocketName;
     ::unlink(socket.c_str());
     const UniqueFd listener = LEAT_TRY(listen_at(socket, {.type = SOCK_SEQPACKET, .backlog = 4}));
-    LEAT_TRY(start_process(listener.get(), socket));
+    LEAT_TRY(start_process(listener.get(), NamedFile(socket)));
     auto client = LEAT_TRY(connect(socket));
     if (!client) return refused("cannot reach the keeper");
     Keeper keeper(*std::move(client), socket);
@@ -303,14 +298,17 @@ Result<std::optional<Keeper::Kept>> Keeper::take_all() {
     for (;;) {
         auto message = receive_message(socket_.get());
         if (!message && message.error() == Silence::kHungUp) return std::nullopt;
-        if (!message && message.error() == Silence::kTimedOut) return stands_still(path_);
+        if (!message && message.error() == Silence::kTimedOut) return stands_still(name_.path());
         if (!message)
-            return cannot_take_over(path_, "it does not speak as this version does: start the version of before");
+            return cannot_take_over(name_.path(),
+                                    "it does not speak as this version does: start the version of before");
         if (message->name.empty()) return all;
-        if (!message->fd.is_open()) return has_few_descriptors(path_);
+        if (!message->fd.is_open()) return has_few_descriptors(name_.path());
         all.insert_or_assign(message->name, std::move(message->fd));
     }
 }
+
+Keeper::Keeper(UniqueFd socket, std::filesystem::path path) : socket_(std::move(socket)), name_(std::move(path)) {}
 
 void Keeper::put(const std::string& name, int fd) { (void)send(Operation::kPut, name, fd); }
 
@@ -318,7 +316,7 @@ void Keeper::drop(const std::string& prefix) { (void)send(Operation::kDrop, pref
 
 // The socket goes first: a daemon that starts now makes another one. The keeper may see that and end before it is told.
 void Keeper::end() {
-    ::unlink(path_.c_str());
+    name_.remove();
     if (socket_.is_open()) (void)send_message(socket_.get(), static_cast<std::uint32_t>(Operation::kEnd), "", -1);
     socket_.reset();
 }
@@ -326,8 +324,9 @@ void Keeper::end() {
 tl::unexpected<Error> Keeper::has_no_room(std::string_view why) const {
     const bool is_of_files = why.find("open files") != std::string_view::npos;
     return cannot_take_over(
-        path_, fmt::format("{}: make room{}", why,
-                           is_of_files ? " (for open files: RLIMIT_NOFILE, ulimit -n, LimitNOFILE= of systemd)" : ""));
+        name_.path(),
+        fmt::format("{}: make room{}", why,
+                    is_of_files ? " (for open files: RLIMIT_NOFILE, ulimit -n, LimitNOFILE= of systemd)" : ""));
 }
 
 // It says nothing unless it is asked: what can be read is the end.
@@ -339,7 +338,7 @@ bool Keeper::send(Operation operation, const std::string& name, int fd) {
     log_error("the keeper is gone: sessions will not survive this daemon, if it is killed");
     // It may only stand still. What it knows grows old: without its socket it ends when it wakes up, and the next
     // daemon does not go on with that.
-    ::unlink(path_.c_str());
+    name_.remove();
     socket_.reset();
     return false;
 }

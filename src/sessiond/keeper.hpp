@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/named_file.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "wire/app/runtime_layout.hpp"
@@ -55,13 +56,13 @@ class Keeper {
     enum class Operation : std::uint32_t { kPut, kDrop, kTakeAll, kEnd };
     friend class KeeperProcess;
 
-    Keeper(UniqueFd socket, std::filesystem::path path) : socket_(std::move(socket)), path_(std::move(path)) {}
+    Keeper(UniqueFd socket, std::filesystem::path path);
     // Nothing: it hung up, so it has ended.
     Result<std::optional<Kept>> take_all();
     bool send(Operation operation, const std::string& name, int fd = -1);
 
-    UniqueFd socket_;             // closed: lost
-    std::filesystem::path path_;  // of its socket
+    UniqueFd socket_;  // closed: lost
+    NamedFile name_;   // of its socket: another daemon's keeper may have it by now
 };
 
 }  // namespace leat::sessiond

@@ -101,6 +101,8 @@ Result<void> send_message(int socket, UntrustedBytes message, std::span<const in
 }  // namespace
 
 Result<std::variant<RegisteredApp, RegisteredFile, AttachRequest>> AppConnection::receive(Lane lane) {
+    if (lane != Lane::kRecorder && socket_.brings_descriptors())
+        return corrupt("it sends descriptors, which no session daemon takes");
     Envelope envelope = LEAT_TRY(receive_envelope(fd()));
     if (envelope.size == 0 && !envelope.is_cut_off) return corrupt("it ended, or gave up, before it had registered");
     LEAT_TRY(check_version(envelope));
@@ -112,8 +114,7 @@ Result<std::variant<RegisteredApp, RegisteredFile, AttachRequest>> AppConnection
         return AttachRequest{.channel = envelope.attach.number, .uid = peer.uid, .pid = peer.pid};
     if (lane != Lane::kRecorder) {
         if (!is_plain<RegisterFileMessage>(envelope, AppMessageType::kRegisterFile))
-            return corrupt("{} bytes with {} descriptors are no registration of a file", envelope.size,
-                           envelope.descriptors.size());
+            return corrupt("{} bytes are no registration of a file", envelope.size);
         return RegisteredFile{.file = envelope.file.file, .uid = peer.uid};
     }
     return LEAT_TRY(read_registration(std::move(envelope), lane, peer));

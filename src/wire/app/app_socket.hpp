@@ -13,6 +13,7 @@
 
 #include "base/listener.hpp"
 #include "base/result.hpp"
+#include "base/stranger_socket.hpp"
 #include "base/unique_fd.hpp"
 #include "wire/app/app_protocol.hpp"
 #include "wire/app/control_file.hpp"
@@ -74,7 +75,7 @@ class AppConnection {
     Result<void> send_done();
 
   private:
-    UniqueFd socket_;
+    StrangerSocket socket_;
 };
 
 // Listens in a runtime directory. Never blocks.

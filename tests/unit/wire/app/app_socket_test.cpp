@@ -29,9 +29,13 @@ class AppSocketTest : public testing::Test {
   protected:
     void SetUp() override {
         socket_ = *AppSocket::listen(directory_.path());
+        connect();
+        ASSERT_TRUE(connection_);
+    }
+
+    void connect() {
         peer_ = *connect_at(directory_.path() / kAppSocketName, SOCK_SEQPACKET);
         connection_ = socket_.accept();
-        ASSERT_TRUE(connection_);
     }
 
     void send(std::string bytes, const std::vector<int>& fds) {
@@ -108,16 +112,19 @@ TEST_F(AppSocketTest, DaemonTakesTheNumberOfAFileAndNoDescriptor) {
     EXPECT_EQ(file->uid, ::getuid());
     const UniqueFd control = TestControl().memfd();
     const auto expect_no_file = [&](const std::string& text, const std::vector<int>& fds) {
+        connect();
         send(text, fds);
         const auto refused = connection_->receive(Lane::kSystem);
         ASSERT_FALSE(refused);
-        EXPECT_NE(refused.error().message.find("no registration of a file"), std::string::npos);
+        const char* const why = fds.empty() ? "no registration of a file" : "sends descriptors";
+        EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().message;
     };
     expect_no_file(bytes, {control.get()});
     expect_no_file(bytes.substr(0, 15), {});
     const RegisterMessage of_recorder = good_message();
     expect_no_file(std::string(reinterpret_cast<const char*>(&of_recorder), sizeof of_recorder),  // NOLINT
                    {control.get()});
+    connect();
     send(bytes, {});
     expect_refused("registration has 16 bytes, not 8");
 }
