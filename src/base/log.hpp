@@ -39,6 +39,8 @@ class Log {
     // The file may have been moved away: opens its path again. Keeps the old file if that fails.
     Result<void> reopen();
     [[nodiscard]] bool is_file() const { return file_.is_open(); }
+    // Of the file; empty: there is none.
+    [[nodiscard]] const std::string& path() const { return path_; }
 
     void write(Level level, std::string_view message);
 

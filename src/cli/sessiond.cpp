@@ -177,7 +177,7 @@ Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Backgr
         return end;
     }
     notify_service_manager("STOPPING=1");
-    log_info("signal: all sessions are stored, ending");
+    log_info("all sessions are stored, ending");
     return end;
 }
 

@@ -153,6 +153,7 @@ void Tracing::drop_obsolete() {
 
 // So that the next daemon can tell if they were lost with the keeper.
 void Tracing::show_whether_kept() {
+    if (!parameters_.has_place()) return;
     const std::string path = parameters_.directory / wire::kSessionsName;
     if (sessions_.empty())
         ::unlink(path.c_str());

@@ -112,12 +112,14 @@ std::optional<AppDirectories::Unfinished> find_unfinished(int directory, const s
 
 }  // namespace
 
-Result<std::unique_ptr<AppDirectories>> AppDirectories::open(const fs::path& parent, std::optional<uid_t> only) {
+Result<std::unique_ptr<AppDirectories>> AppDirectories::open(const fs::path& parent, std::optional<uid_t> only,
+                                                             std::function<bool()> is_ours) {
     UniqueFd inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     if (!inotify.is_open()) return io_error("cannot watch directories: see fs.inotify.max_user_instances");
     UniqueFd directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.is_open()) return io_error(fmt::format("cannot open {}", parent.string()));
-    std::unique_ptr<AppDirectories> directories(new AppDirectories(std::move(inotify), std::move(directory), only));
+    std::unique_ptr<AppDirectories> directories(
+        new AppDirectories(std::move(inotify), std::move(directory), only, std::move(is_ours)));
     LEAT_TRY(directories->begin(parent));
     return directories;
 }
@@ -191,6 +193,7 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
     struct stat status {};
     if (::fstatat(parent_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
     if (!is_private_directory(status, *uid)) return refuse_directory(name, *uid, status.st_uid);
+    if (!is_ours_()) return;
     UniqueFd fd(::openat(parent_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     news.is_incomplete |= !fd.is_open() && is_for_want(errno);
     if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || !is_private_directory(status, *uid)) return;
@@ -279,6 +282,7 @@ AppDirectories::News AppDirectories::look_at(uid_t uid) {
 
 // Programs that are older than we are. What was left half made by one that is dead goes away.
 void AppDirectories::scan(Directory& directory, News& news) {
+    if (!is_ours_()) return;
     std::size_t refused = 0;
     std::size_t new_names = 0;
     for (const std::string& name : names_or_none(directory.fd.get(), kMaxNames, news)) {
@@ -384,7 +388,7 @@ void AppDirectories::handle(int watch, std::uint32_t mask, const std::string& na
     if (!is_control_file_name(name, wire::kControlFile)) return;
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) known->second.refused.erase(name);
     if ((mask & IN_MOVED_TO) != 0) {
-        add_file(known->second, name, news);
+        if (is_ours_()) add_file(known->second, name, news);
         return;
     }
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) return forget_file(known->second, name, news);
@@ -396,6 +400,7 @@ bool AppDirectories::is_dead(int watch, const std::string& name) const {
 }
 
 void AppDirectories::remove_dead() {
+    if (dead_.empty() || !is_ours_()) return;
     for (const auto& [watch, name] : std::exchange(dead_, {}))
         if (const auto directory = directories_.find(watch); directory != directories_.end())
             ::unlinkat(directory->second.fd.get(), name.c_str(), 0);
@@ -425,6 +430,22 @@ void AppDirectories::unfollow(const FileId& id) {
     if (file == nameless_.end()) return;
     ::inotify_rm_watch(inotify_.get(), file->first);
     nameless_.erase(file);
+}
+
+std::vector<FileId> AppDirectories::named() const {
+    std::vector<FileId> named;
+    for (const auto& [watch, directory] : directories_) {
+        struct stat status {};
+        const bool is_there = ::fstatat(parent_.get(), directory.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                              status.st_ino == directory.inode;
+        if (!is_there) continue;
+        for (const auto& [name, id] : directory.files) {
+            if (::fstatat(directory.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                id_of(status, name) == id)
+                named.push_back(id);
+        }
+    }
+    return named;
 }
 
 std::optional<FileId> AppDirectories::find(uid_t uid, std::uint64_t number) const {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <compare>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,8 +35,11 @@ struct FileId {
 class AppDirectories {
   public:
     // Watches the directories of all users below `parent`; or, if `only` is given, that user's, which is made if there
-    // is none.
-    static Result<std::unique_ptr<AppDirectories>> open(const std::filesystem::path& parent, std::optional<uid_t> only);
+    // is none. `is_ours`: whether we may look for programs, and remove what they leave; another daemon may do so by
+    // now.
+    static Result<std::unique_ptr<AppDirectories>> open(
+        const std::filesystem::path& parent, std::optional<uid_t> only,
+        std::function<bool()> is_ours = [] { return true; });
 
     // Readable when there may be news.
     [[nodiscard]] int fd() const { return inotify_.get(); }
@@ -72,6 +76,9 @@ class AppDirectories {
     bool follow(const FileId& id, uid_t uid, int fd);
     void unfollow(const FileId& id);
 
+    // Files that have their names still, so that another daemon finds them.
+    [[nodiscard]] std::vector<FileId> named() const;
+
     // The control file of this user that is called by this number, or was, if it was found by now.
     [[nodiscard]] std::optional<FileId> find(uid_t uid, std::uint64_t number) const;
 
@@ -101,8 +108,8 @@ class AppDirectories {
         uid_t uid;
     };
 
-    AppDirectories(UniqueFd inotify, UniqueFd parent, std::optional<uid_t> only)
-        : inotify_(std::move(inotify)), parent_(std::move(parent)), only_(only) {}
+    AppDirectories(UniqueFd inotify, UniqueFd parent, std::optional<uid_t> only, std::function<bool()> is_ours)
+        : inotify_(std::move(inotify)), parent_(std::move(parent)), only_(only), is_ours_(std::move(is_ours)) {}
     Result<void> begin(const std::filesystem::path& parent);
     void check_all(News& news);
     void add_all_directories(News& news);
@@ -131,6 +138,7 @@ class AppDirectories {
     UniqueFd inotify_;
     UniqueFd parent_;
     std::optional<uid_t> only_;
+    std::function<bool()> is_ours_;
     int parent_watch_ = -1;
     int last_unwatched_ = -1;
     std::optional<std::chrono::steady_clock::time_point> told_of_watches_{};

@@ -65,14 +65,26 @@ Result<void> make_own_directory(const Places& places) {
     return {};
 }
 
-// Held as long as we live: another daemon that starts meanwhile finds it locked.
+// Held as long as we live: another daemon that starts meanwhile finds it locked. Whoever removes the directory may do
+// so just then: who has locked a file that nobody finds has nothing.
 Result<UniqueFd> lock(const fs::path& directory) {
+    constexpr int kTries = 10;
     const fs::path path = directory / wire::kLockName;
-    UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-        return refused("another session daemon runs already in {}", directory.string());
-    return file;
+    for (int i = 0; i < kTries; ++i) {
+        UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!file.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
+        if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+            return refused("another session daemon runs already in {}", directory.string());
+        if (is_locked_file(file, path)) return file;
+    }
+    errno = ENOENT;
+    return io_error(fmt::format("{} is removed again and again", path.string()));
+}
+
+// Where nobody can look, it may be.
+bool is_of_another(const fs::path& directory) {
+    const UniqueFd file(::open((directory / wire::kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    return file.is_open() ? ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 : errno != ENOENT;
 }
 
 }  // namespace
@@ -108,6 +120,7 @@ Result<void> Daemon::begin() {
     if (!parameters_.metrics.empty())
         metrics_ =
             LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
+    app_parent_ = NamedFile(places.app_parent);
     Keeper::Kept kept;
     keeper_ = LEAT_TRY(Keeper::find(places.directory, kept));
     if (!keeper_) start_keeper();
@@ -117,7 +130,8 @@ Result<void> Daemon::begin() {
                                          .directory = places.directory,
                                          .mailbox = &mailbox_,
                                          .keeper = keeper_ ? &*keeper_ : nullptr,
-                                         .max_memory = parameters_.max_memory}));
+                                         .max_memory = parameters_.max_memory,
+                                         .has_place = [this] { return has_place(); }}));
     take_over_active(kept);
     LEAT_TRY(tracing_->adopt(std::move(kept)));
     auto listening = listen();
@@ -162,13 +176,73 @@ Result<void> Daemon::listen() {
     };
     if (handed_over_.programs.is_open()) {
         app_socket_ = wire::AppSocket::take_over(std::move(handed_over_.programs));
+        app_name_ = NamedFile(places.directory / wire::kAppSocketName);
         control_ = ControlServer::take_over(std::move(handed_over_.clients), parameters, handle);
         return {};
     }
-    ::unlink((places.directory / wire::kAppSocketName).c_str());
-    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
+    LEAT_TRY(listen_to_programs());
     control_ = LEAT_TRY(ControlServer::listen(parameters, handle));
     return {};
+}
+
+Result<void> Daemon::listen_to_programs() {
+    const Places& places = parameters_.places;
+    const fs::path path = places.directory / wire::kAppSocketName;
+    ::unlink(path.c_str());
+    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
+    app_name_ = NamedFile(path);
+    return {};
+}
+
+// Whether the directory is the one that we took, and nobody else's by now.
+bool Daemon::has_place() const {
+    return is_locked_file(handed_over_.lock, parameters_.places.directory / wire::kLockName);
+}
+
+bool Daemon::can_be_found() const { return has_place() && app_name_.is_there() && control_->can_be_found(); }
+
+// kRefused: another daemon is there.
+Result<void> Daemon::take_place_again() {
+    const Places& places = parameters_.places;
+    if (!has_place() && is_of_another(places.directory))
+        return refused("another session daemon runs already in {}", places.directory.string());
+    // Programs are looked for in the one that we have open.
+    if (!app_parent_.is_there())
+        return fail(ErrorKind::kIo, "{} is not the directory that it was", places.app_parent.string());
+    // Somebody else's may be in the way.
+    if (auto made = make_own_directory(places); !made) return fail(ErrorKind::kIo, "{}", made.error().message);
+    if (!has_place()) handed_over_.lock = LEAT_TRY(lock(places.directory));
+    accept_programs();  // that have come in time
+    LEAT_TRY(listen_to_programs());
+    LEAT_TRY(control_->listen_again());
+    tracing_->show_anew();
+    open_log_anew();
+    return {};
+}
+
+// Somebody may remove the directory, as logind does with all that a user has in /dev/shm who logs out (RemoveIPC=); we
+// may look when half of it is gone. Then nobody can reach us, and another daemon starts there: who has the lock goes
+// on. For want of room, or of descriptors, it is tried again later.
+void Daemon::keep_place() {
+    if (can_be_found()) return;
+    const std::string directory = parameters_.places.directory.string();
+    const auto taken = take_place_again();
+    const bool is_told = std::exchange(is_loss_told_, !taken);
+    if (taken)
+        log_warning(
+            "{} was removed, and is made again; programs that were traced until then are not found again if this "
+            "daemon is restarted",
+            directory);
+    else if (taken.error().kind == ErrorKind::kRefused)
+        end_without_place(taken.error());
+    else if (!is_told)
+        log_error("{} was removed, and cannot be made again yet: {}", directory, taken.error().message);
+}
+
+void Daemon::end_without_place(const Error& error) {
+    log_error("{} was removed: all sessions end, as it cannot be had again: {}", parameters_.places.directory.string(),
+              error.message);
+    begin_end();
 }
 
 Handover Daemon::hand_over() {
@@ -179,9 +253,8 @@ Handover Daemon::hand_over() {
 }
 
 Daemon::~Daemon() {
-    // The next one in this process has the place.
-    if (!handed_over_.lock.is_open()) return;
-    ::unlink((parameters_.places.directory / wire::kAppSocketName).c_str());
+    // Unless the next one in this process has the place.
+    if (handed_over_.lock.is_open()) app_name_.remove();
 }
 
 Daemon::End Daemon::run(int signals) {
@@ -197,14 +270,27 @@ Daemon::End Daemon::run(int signals) {
 void Daemon::handle_signal(int signals) {
     signalfd_siginfo signal{};
     if (::read(signals, &signal, sizeof signal) != sizeof signal) return;
-    if (signal.ssi_signo == SIGHUP && the_log().is_file()) {
-        if (const auto reopened = the_log().reopen(); !reopened)
-            log_error("{}: the old file is kept", reopened.error().message);
-        return;
-    }
+    if (signal.ssi_signo == SIGHUP && the_log().is_file()) return open_log_anew();
     if (signal.ssi_signo == SIGUSR2) {
         if (!restarts_by_) restarts_by_ = Clock::now() + kRestartPatience;
         return;
+    }
+    begin_end();
+}
+
+// Another daemon's log is not ours to write to.
+void Daemon::open_log_anew() {
+    if (fs::path(the_log().path()).parent_path() == parameters_.places.directory && !has_place()) return;
+    if (const auto reopened = the_log().reopen(); !reopened)
+        log_error("{}: the old file is kept", reopened.error().message);
+}
+
+void Daemon::begin_end() {
+    if (!has_place()) {
+        tracing_->go_on_without_keeper();
+        if (keeper_) keeper_->end();
+        keeper_.reset();
+        if (is_of_another(parameters_.places.directory)) tracing_->leave_programs();
     }
     restarts_by_.reset();
     control_->close_door(false);  // who calls now is told that it ends
@@ -213,7 +299,7 @@ void Daemon::handle_signal(int signals) {
 }
 
 void Daemon::restart_if_answered() {
-    const bool can_restart = keeper_ && keeper_->is_there();
+    const bool can_restart = keeper_ && keeper_->is_there() && has_place();
     control_->close_door(can_restart);
     if (!can_restart) {
         restarts_by_.reset();
@@ -250,6 +336,7 @@ void Daemon::turn(int signals) {
     tracing_->order_waiting_if_freed();
     if (Clock::now() >= next_sweep_) {
         next_sweep_ = Clock::now() + kSweep;
+        if (!is_ending_) keep_place();
         tracing_->sweep();
         tracing_->order_waiting();
         the_program_log().tell_left_out();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/named_file.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "net/metrics_server.hpp"
@@ -75,9 +76,17 @@ class Daemon {
     void start_keeper();
     void take_over_active(Keeper::Kept& kept);
     Result<void> listen();
+    Result<void> listen_to_programs();
+    [[nodiscard]] bool has_place() const;
+    [[nodiscard]] bool can_be_found() const;
+    Result<void> take_place_again();
+    void keep_place();
+    void end_without_place(const Error& error);
+    void begin_end();
     void restart_if_answered();
     void turn(int signals);
     void handle_signal(int signals);
+    void open_log_anew();
     void accept_programs();
     void answer_programs();
 
@@ -90,8 +99,11 @@ class Daemon {
     std::unique_ptr<ControlServer> control_;
     std::unique_ptr<net::MetricsServer> metrics_;
     std::optional<wire::AppSocket> app_socket_;
+    NamedFile app_name_;    // of that
+    NamedFile app_parent_;  // of the directories of users
     std::list<Caller> callers_;
     Clock::time_point next_sweep_{};
+    bool is_loss_told_ = false;  // of our place, since it was had last
     bool is_ending_ = false;
     std::optional<Clock::time_point> restarts_by_{};  // when it is to, at the latest
     bool is_over_ = false;

@@ -154,7 +154,7 @@ class KeeperProcess {
             client_.reset();
             // One that has not come so far as to put it changes nothing.
             if (std::exchange(has_put_active_, false)) active_until_ = Clock::now() + restart_patience_;
-            is_over_ |= kept_.empty();
+            is_over_ |= kept_.empty() || !name_.is_there();  // nobody will come
             return;
         }
         switch (static_cast<Keeper::Operation>(message->head.operation)) {
@@ -330,7 +330,7 @@ tl::unexpected<Error> Keeper::has_no_room(std::string_view why) const {
 }
 
 // It says nothing unless it is asked: what can be read is the end.
-bool Keeper::is_there() const { return socket_.is_open() && !is_readable(socket_.get()); }
+bool Keeper::is_there() const { return socket_.is_open() && !is_readable(socket_.get()) && name_.is_there(); }
 
 bool Keeper::send(Operation operation, const std::string& name, int fd) {
     if (!socket_.is_open()) return false;

@@ -49,7 +49,7 @@ class Keeper {
     void end();
     // What whoever starts the daemon is told then. The keeper goes on.
     [[nodiscard]] tl::unexpected<Error> has_no_room(std::string_view why) const;
-    // Whether it lives.
+    // Whether it lives, and the next daemon will find it.
     [[nodiscard]] bool is_there() const;
 
   private:

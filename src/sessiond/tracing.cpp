@@ -104,7 +104,7 @@ bool records(const session::Session& session, const TracedFile& file) {
 }  // namespace
 
 Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
-    auto directories = LEAT_TRY(AppDirectories::open(parameters.app_parent, parameters.only));
+    auto directories = LEAT_TRY(AppDirectories::open(parameters.app_parent, parameters.only, parameters.has_place));
     return std::unique_ptr<Tracing>(new Tracing(std::move(parameters), std::move(directories)));
 }
 
@@ -408,7 +408,7 @@ void Tracing::count_not_attached() {
 void Tracing::show_whether_active() {
     const bool is_active =
         std::ranges::any_of(sessions_, [](const auto& entry) { return entry.second.session.is_active(); });
-    if (is_active == active_.is_open()) return;
+    if (is_active == active_.is_open() || !parameters_.has_place()) return;
     const std::string path = parameters_.directory / wire::kActiveName;
     if (!is_active) {
         ::unlink(path.c_str());
@@ -437,6 +437,16 @@ void Tracing::keep_active() const {
 }
 
 UniqueFd Tracing::hand_over_active() { return std::move(active_); }
+
+void Tracing::show_anew() {
+    active_.reset();
+    show_whether_active();
+    show_whether_kept();
+}
+
+void Tracing::leave_programs() {
+    for (const FileId& id : directories_->named()) applications_.remove(id);
+}
 
 // Programs that start wait again for a daemon that was deaf for a while: it is not any more.
 void Tracing::show_answering() const {

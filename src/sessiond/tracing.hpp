@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -93,6 +94,9 @@ class Tracing {
         Mailbox* mailbox;                  // of our thread
         Keeper* keeper = nullptr;          // none: nothing survives us
         std::uint64_t max_memory = 0;      // bytes of all rings of CPUs; 0: no limit
+        // Whether the directory is ours still. If not, nothing there is touched, and no new program is looked for: it
+        // may be another daemon's.
+        std::function<bool()> has_place = [] { return true; };
     };
     // Looks at no program yet: see order_all().
     static Result<std::unique_ptr<Tracing>> create(Parameters parameters);
@@ -114,6 +118,12 @@ class Tracing {
     // The keeper holds it for a while when we are killed.
     void keep_active() const;
     [[nodiscard]] UniqueFd hand_over_active();
+    // The directory was removed, and is ours again: whoever looks there is to find what was there.
+    void show_anew();
+    // From here on nothing survives us.
+    void go_on_without_keeper() { parameters_.keeper = nullptr; }
+    // Those that another daemon finds are its own to switch.
+    void leave_programs();
     [[nodiscard]] Applications& applications() { return applications_; }
 
     // The name is new.

@@ -12,7 +12,7 @@ import signal
 import subprocess
 
 from relays import LeatRelay
-from session_daemons import Commanded, RestartTest, as_user, by_reason, discarded, elapsed
+from session_daemons import Commanded, RestartTest, SessionDaemon, as_user, by_reason, discarded, elapsed
 from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process, wait_until,
                      without_sanitizers)
 
@@ -66,12 +66,12 @@ class OddOrders(RestartTest):
         """The lines of traces that still grow."""
         return plain_run(LEAT, "view", *(path.parent for path in metadata)).stdout.splitlines() if metadata else []
 
-    def assert_next_are_accounted(self, name, running):
+    def assert_next_are_accounted(self, name, running, **options):
         """Of a program that may not have its rings yet: what is counted is what was emitted now."""
         before = running.do("emit 0")
         now = running.do("emit 20")
-        counts = self.json("stop", name)
-        self.assert_accounted(now - before, counts["events"], discarded(self.session(name)))
+        counts = self.json("stop", name, **options)
+        self.assert_accounted(now - before, counts["events"], discarded(self.session(name, **options)))
 
     def lines(self, directory):
         return [line for trace in sorted(directory.rglob("metadata")) for line in self.read(trace.parent).lines]
@@ -639,6 +639,124 @@ class WithoutAName(OddOrders):
             self.wait_for_program_count(0)
         self.leat("destroy", "web")
         self.assertEqual(len(self.lines(directory)), 20)
+
+
+@needs(os.geteuid() != 0 or can_be_two_users(), "two-users")
+class WithoutAPlace(OddOrders):
+    """The directory of a user's daemon is removed: as systemd does with what a user had in /dev/shm who has logged out."""
+
+    def setUp(self):
+        super().setUp()
+        self.uid = OTHER if os.geteuid() == 0 else None
+        self.place = self.runtime / "apps" / f"leat-{os.geteuid() if self.uid is None else self.uid}"
+
+    @staticmethod
+    def stop_for_a_while(daemon):
+        """So that it does not sweep while the directory is half removed."""
+        stop_process(daemon.process.pid)
+
+    def emitted(self, count, daemon):
+        """Of a program that is traced, before and after the directory is removed. The daemon stands still from then on."""
+        running = self.program(uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        running.do(f"emit {count}")
+        self.stop_for_a_while(daemon)
+        shutil.rmtree(self.place)
+        running.do(f"emit {count}")
+        return running
+
+    def test_it_is_made_again_and_all_goes_on(self):
+        log = self.place / "sessiond.log"
+
+        def is_logged(text):
+            return log.exists() and text in log.read_text(encoding="utf-8")
+        self.place.mkdir(mode=0o700)
+        if self.uid is not None:
+            shutil.chown(self.place, self.uid, self.uid)
+        daemon = self.daemon("--log-file", str(log), uid=self.uid, is_awaited=False)
+        wait_until(lambda: is_logged(" ready in "), "the daemon does not start")
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        self.emitted(10, daemon)
+        daemon.send_signal(signal.SIGCONT)
+        wait_until(lambda: is_logged("is made again"), "it is not made again")
+        another = self.program(uid=self.uid)
+        another.do("emit 10")
+        self.leat("destroy", "web", uid=self.uid)
+        self.assertEqual([event["n"] for event in self.read(directory).events("order:tick") if event["vpid"] == another.pid],
+                         list(range(10)))
+        self.assertEqual(len(self.lines(directory)), 30)
+        self.create_active("next", "order:tick", uid=self.uid)
+
+    def test_half_of_it_is_made_again(self):
+        """It is looked at while it is being removed."""
+        daemon = self.daemon(uid=self.uid)
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        self.stop_for_a_while(daemon)
+        for name in ("app.sock", "control.sock"):
+            (self.place / name).unlink()
+        daemon.send_signal(signal.SIGCONT)
+        wait_until(lambda: "is made again" in daemon.log(), "it is not made again")
+        self.program(uid=self.uid).do("emit 10")
+        self.leat("destroy", "web", uid=self.uid)
+        self.assertEqual(len(self.lines(directory)), 10)
+
+    def test_somebody_is_in_the_way_and_it_is_tried_again(self):
+        daemon = self.daemon(uid=self.uid)
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        self.stop_for_a_while(daemon)
+        self.place.rename(self.place.with_name("elsewhere"))
+        self.place.mkdir()
+        self.place.chmod(0o777)
+        daemon.send_signal(signal.SIGCONT)
+        wait_until(lambda: "cannot be made again yet" in daemon.log(), "it is not missed")
+        self.place.rmdir()
+        wait_until(lambda: "is made again" in daemon.log(), "it is not made again")
+        self.program(uid=self.uid).do("emit 10")
+        self.leat("destroy", "web", uid=self.uid)
+        self.assertEqual(len(self.lines(directory)), 10)
+
+    def assert_next_has_it(self, end_first):
+        """Another daemon starts there, and keeps all that it makes."""
+        first = self.daemon(uid=self.uid)
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        self.emitted(10, first)
+        self.daemon(uid=self.uid)
+        self.create_active("next", "order:tick", uid=self.uid)
+        running = self.program(uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        self.assertEqual(end_first(first), 0)
+        self.assertEqual(len(self.lines(directory)), 20)
+        self.assertEqual(sorted(path.name for path in self.place.iterdir() if path.suffix != ".app"),
+                         ["active", "app.sock", "control.sock", "keeper.sock", "lock", "sessions"])
+        self.assertEqual(len(self.keepers(uid=self.uid)), 1)
+        self.assert_next_are_accounted("next", running, uid=self.uid)
+        return first
+
+    def test_who_comes_meanwhile_has_it(self):
+        def goes_on(daemon):
+            daemon.send_signal(signal.SIGCONT)
+            return daemon.process.wait(PATIENCE)
+        first = self.assert_next_has_it(goes_on)
+        self.assertIn("another session daemon runs already", first.log())
+
+    def test_ended_before_it_is_noticed(self):
+        self.assert_next_has_it(SessionDaemon.stop)
+
+    def test_next_is_in_the_same_directory(self):
+        """Whose files were removed. They are the next daemon's to switch."""
+        first = self.daemon(uid=self.uid)
+        self.create_active("web", "order:tick", uid=self.uid)
+        running = self.program(uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        self.stop_for_a_while(first)
+        for path in self.place.iterdir():
+            if path.suffix != ".app":
+                path.unlink()
+        self.daemon(uid=self.uid)
+        self.create_active("next", "order:tick", uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        self.assertEqual(first.stop(), 0)
+        self.assert_next_are_accounted("next", running, uid=self.uid)
 
 
 class KilledInBetween(OddOrders):
