@@ -20,7 +20,6 @@
 #include "cli/steer/quantities.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
-#include "net/relay_url.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
@@ -50,9 +49,7 @@ struct CheckOptions {
 };
 
 Result<trace::TraceDirectories> directories_of(CheckOptions& options) {
-    LEAT_TRY(put_sessions_traces(options.traces));
-    if (std::ranges::any_of(options.traces, net::is_relay_url))
-        misuse("traces on disk are checked: those of a relay are below its --output directory");
+    LEAT_TRY(put_traces_on_disk(options.traces, "check"));
     trace::TraceDirectories all;
     for (const fs::path& path : LEAT_TRY(paths_of(options.traces))) {
         trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -25,7 +24,6 @@
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
 #include "cli/write_signals.hpp"
-#include "net/relay_url.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/clickhouse_block.hpp"
 #include "viewer/sink/columns.hpp"
@@ -143,9 +141,7 @@ Result<void> write_timeline(viewer::SelectedEvents& events, viewer::Timeline& ti
 }
 
 Result<void> export_traces(ExportOptions& options) {
-    LEAT_TRY(put_sessions_traces(options.traces));
-    if (std::ranges::any_of(options.traces, net::is_relay_url))
-        misuse("leat export reads traces on disk: those of a relay are below its --output directory");
+    LEAT_TRY(put_traces_on_disk(options.traces, "export"));
     const bool is_table = options.format == "clickhouse";
     if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");

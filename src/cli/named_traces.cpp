@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/misuse.hpp"
 #include "cli/output_file.hpp"
 #include "cli/session_trace.hpp"
 #include "cli/tell.hpp"
@@ -67,6 +68,13 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces) {
                                  trace.empty() ? "\"\"" : trace);
             trace = *of_session;
         }
+    return {};
+}
+
+Result<void> put_traces_on_disk(std::vector<std::string>& traces, std::string_view command) {
+    LEAT_TRY(put_sessions_traces(traces));
+    if (std::ranges::any_of(traces, net::is_relay_url))
+        misuse("leat {} reads traces on disk: those of a relay are below its --output directory", command);
     return {};
 }
 

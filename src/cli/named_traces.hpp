@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -16,6 +17,8 @@ namespace leat::cli {
 // Puts the trace of a session in the place of its name, and the current session's in the place of none. Names of files
 // and relays stay.
 Result<void> put_sessions_traces(std::vector<std::string>& traces);
+// The same for a command that reads traces on disk alone.
+Result<void> put_traces_on_disk(std::vector<std::string>& traces, std::string_view command);
 
 // Of none: the newest trace here that `leat record` has made.
 Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);

@@ -20,7 +20,6 @@
 #include "cli/repeated_option.hpp"
 #include "cli/selection.hpp"
 #include "cli/steer/quantities.hpp"
-#include "net/relay_url.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/stats/interval_meter.hpp"
 #include "viewer/stats/trace_statistics.hpp"
@@ -240,9 +239,7 @@ Result<void> check_interval(const StatsOptions& options, const IntervalMeter& me
 
 // Prints the figures. Returns what was wrong with the traces, if anything was.
 Result<std::optional<Error>> count(StatsOptions& options) {
-    LEAT_TRY(put_sessions_traces(options.traces));
-    if (std::ranges::any_of(options.traces, net::is_relay_url))
-        misuse("leat stats reads traces on disk: those of a relay are below its --output directory");
+    LEAT_TRY(put_traces_on_disk(options.traces, "stats"));
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     auto meter = meter_of(options);
     const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));

@@ -2,9 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <vector>
+
+#include "support/resource_limit.hpp"
 
 namespace leat {
 namespace {
@@ -13,22 +14,16 @@ namespace {
 class Descriptors : public testing::Test {
   protected:
     void SetUp() override {
-        ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-        rlimit few = before_;
-        few.rlim_cur = kLimit;
-        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
         do opened_.push_back(open_one());
         while (opened_.back().is_open());
         opened_.pop_back();
     }
-    void TearDown() override { (void)::setrlimit(RLIMIT_NOFILE, &before_); }
 
     static UniqueFd open_one() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
     void close_last(std::size_t count) { opened_.resize(opened_.size() - count); }
 
-    static constexpr rlim_t kLimit = 80;
     static constexpr std::size_t kReserve = 10;
-    rlimit before_{};
+    const test::LowerLimit limit_{RLIMIT_NOFILE, 80};
     std::vector<UniqueFd> opened_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "base/readable.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat {
@@ -44,14 +44,10 @@ TEST_F(ListenerTest, WithoutDescriptorsThoseThatWaitAreTurnedAway) {
     const UniqueFd second = connect();
     // UBSan needs descriptors to look at types that it has not met.
     log_error("descriptors are about to run out");
-    const UniqueFd next(::dup(0));
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-    const rlimit none{.rlim_cur = static_cast<rlim_t>(next.get()), .rlim_max = before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-    const bool is_accepted = listener_.accept().is_open();
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-    EXPECT_FALSE(is_accepted);
+    {
+        const test::FewDescriptorsLeft none(0);
+        EXPECT_FALSE(listener_.accept().is_open());
+    }
     EXPECT_FALSE(is_readable(listener_.fd()));
     for (const UniqueFd* const guest : {&first, &second}) {
         char byte = 0;

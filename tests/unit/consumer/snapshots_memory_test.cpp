@@ -1,12 +1,12 @@
 // A snapshot for which there is no memory. Sanitizers end a program that has none.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "consumer/snapshots.hpp"
 #include "support/no_output.hpp"
+#include "support/resource_limit.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {
@@ -14,21 +14,15 @@ namespace {
 
 // While this object lives, the process gets no more than what its heap has free by now: enough for what is small.
 class NoMoreMemory {
-  public:
-    NoMoreMemory() {
+  private:
+    static rlim_t nothing() {
         constexpr std::size_t kFree = 100U << 10;  // less than what is given back at once
         void* volatile room = std::malloc(kFree);  // NOLINT(*-no-malloc)
         std::free(room);                           // NOLINT(*-no-malloc)
-        EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
-        const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
-        EXPECT_EQ(::setrlimit(RLIMIT_AS, &none), 0);
+        return 0;
     }
-    ~NoMoreMemory() { (void)::setrlimit(RLIMIT_AS, &before_); }
-    NoMoreMemory(const NoMoreMemory&) = delete;
-    NoMoreMemory& operator=(const NoMoreMemory&) = delete;
 
-  private:
-    rlimit before_{};
+    test::LowerLimit limit_{RLIMIT_AS, nothing()};
 };
 
 TEST(SnapshotsMemory, WantOfItIsAnErrorThatPasses) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "support/file_size_limit.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat::host {
@@ -16,36 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files take no byte, as on a full disk. Nothing is printed meanwhile.
-class FullDisk {
-  public:
-    FullDisk() {
-        before_ = ::signal(SIGXFSZ, SIG_IGN);
-        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
-        const rlimit none{.rlim_cur = 0, .rlim_max = limit_.rlim_max};
-        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-    }
-    ~FullDisk() {
-        (void)::setrlimit(RLIMIT_FSIZE, &limit_);
-        (void)::signal(SIGXFSZ, before_);
-    }
-    FullDisk(const FullDisk&) = delete;
-    FullDisk& operator=(const FullDisk&) = delete;
-
-  private:
-    rlimit limit_{};
-    sighandler_t before_;
-};
-
 class FlightRecorderTest : public testing::Test {
   protected:
     Result<StoredSnapshot> take() { return flight_recorder_.take(std::array{recording_.get()}, {}); }
     Result<StoredSnapshot> take_on_a_full_disk() {
-        const FullDisk full;
+        const test::FileSizeLimit full(0);
         return take();
     }
     Result<StoredSnapshot> take_last_on_a_full_disk() {
-        const FullDisk full;
+        const test::FileSizeLimit full(0);
         return flight_recorder_.take_last(*recording_, {});
     }
     // Whatever their names begin with.

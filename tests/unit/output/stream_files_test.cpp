@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <fstream>
 #include <iterator>
@@ -11,6 +10,7 @@
 
 #include "base/descriptors.hpp"
 #include "output/trace_files.hpp"
+#include "support/resource_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
 
@@ -82,12 +82,7 @@ class RolledStream : public testing::Test {
 
 // The reserve is for others: docs/architecture.md, "One user's programs take nothing that others need".
 TEST_F(RolledStream, BeginsWhenThereAreDescriptors) {
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-    constexpr rlim_t kLimit = 80;
-    rlimit few = before;
-    few.rlim_cur = kLimit;
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const test::LowerLimit few(RLIMIT_NOFILE, 80);
     std::vector<UniqueFd> opened;
     while (!are_descriptors_scarce()) opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     opened.pop_back();
@@ -95,7 +90,6 @@ TEST_F(RolledStream, BeginsWhenThereAreDescriptors) {
     EXPECT_EQ(names(), std::set<std::string>());
     opened.pop_back();
     EXPECT_TRUE(write_one());
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 class RolledStreamWithoutCount : public RolledStream {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/descriptor_limit.hpp"
 #include "support/file_size_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
@@ -260,13 +261,9 @@ TEST_F(TraceDirectoryTest, TraceThatCouldNotBeMadeCanBeMadeLater) {
     const auto root = root_;
     {
         const UniqueFd lowest(::dup(0));
-        rlimit before{};
-        ::getrlimit(RLIMIT_NOFILE, &before);
         // One for the directory of the user, one for that of the trace.
-        const rlimit limit{static_cast<rlim_t>(lowest.get()) + 3, before.rlim_max};
-        ::setrlimit(RLIMIT_NOFILE, &limit);
+        const test::FewDescriptorsLeft few(2);
         EXPECT_FALSE(TraceDirectory::create(root, "ust/uid/1001/64-bit", {{"channel0"}}));
-        ::setrlimit(RLIMIT_NOFILE, &before);
     }
     EXPECT_TRUE(TraceDirectory::create(root, "ust/uid/1001/64-bit", {{"channel0"}}));
 }

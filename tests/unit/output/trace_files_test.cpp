@@ -2,17 +2,18 @@
 #include "output/trace_files.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/unique_fd.hpp"
 #include "ring/sanitizers.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
 #include "trace/sync_file.hpp"
@@ -218,15 +219,11 @@ TEST_F(KilledTrace, FileOfTwoNamesIsRefusedAndStays) {
 
 #ifndef LEAT_ADDRESS_SANITIZER  // where no descriptor is left, UBSan takes all objects for broken
 TEST_F(KilledTrace, WhatCannotBeOpenedNowStays) {
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-    const auto first_free = static_cast<rlim_t>(duplicate(STDERR_FILENO).get());
     bool has_resumed = false;
     for (rlim_t more = 0; !has_resumed && more < 20; ++more) {
-        const rlimit few{.rlim_cur = first_free + more, .rlim_max = before.rlim_max};
-        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+        std::optional<test::FewDescriptorsLeft> few(std::in_place, more);
         auto resumed = TraceFiles::resume(trace_, {{"channel0"}, {"other"}}, std::nullopt, {{kStream, 3}});
-        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        few.reset();
         EXPECT_EQ(contents(data_), data_before_) << more;
         EXPECT_EQ(contents(index_), index_before_) << more;
         has_resumed = resumed && (*resumed)->has_streams();

@@ -16,8 +16,8 @@
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
 #include "ring/sanitizers.hpp"
-#include "support/descriptor_limit.hpp"
 #include "support/patience.hpp"
+#include "support/resource_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
 
@@ -154,7 +154,7 @@ TEST_F(KeeperTest, DaemonWithTooFewDescriptorsIsRefusedAndNothingIsLost) {
     const std::uint64_t open = open_descriptors();
     // Too few for all of them; then for all of them, and for little else.
     for (const std::uint64_t limit : {open + 50, open + 105}) {
-        const test::LowerDescriptorLimit low(limit);
+        const test::LowerLimit low(RLIMIT_NOFILE, limit);
         Keeper::Kept kept;
         const auto refused = Keeper::find(scratch_.path(), kept);
         ASSERT_FALSE(refused);

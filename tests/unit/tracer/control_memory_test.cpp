@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
 #include "ring/ring_format.hpp"
+#include "support/resource_limit.hpp"
 #include "support/runtime_directory.hpp"
 #include "wire/app/control_file.hpp"
 
@@ -167,12 +170,9 @@ TEST(ControlMemory, TooManyDescriptionsAreTold) {
 
 // Making it anyway would end the program with SIGXFSZ.
 TEST(ControlMemory, ProgramThatMayWriteNoFilesHasNone) {
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    std::optional<test::LowerLimit> none(std::in_place, RLIMIT_FSIZE, 0);
     const Made made(kTwo);
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    none.reset();
     EXPECT_EQ(made.get(), nullptr);
 }
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <leat/tracepoint.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "support/resource_limit.hpp"
 #include "support/runtime_directory.hpp"
 #include "support/skip.hpp"
 #include "support/two_users.hpp"
@@ -170,12 +170,10 @@ TEST_F(ControlRenewal, ChildWithoutRoomKeepsItsParents) {
     switch_on(Lane::kUser);
     const std::string of_parent = memory_->path;
     const auto has_its_parents = [&] { return memory_->path == of_parent && is_all_there(Lane::kUser); };
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-    in_child(has_its_parents);
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    {
+        const test::LowerLimit none(RLIMIT_FSIZE, 0);
+        in_child(has_its_parents);
+    }
     ::chmod(runtime_.apps().c_str(), 0777);
     in_child(has_its_parents);
     EXPECT_EQ(runtime_.names().size(), 1U);
