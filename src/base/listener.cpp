@@ -47,11 +47,15 @@ UniqueFd Listener::accept() {
     return accepted;
 }
 
-// All that wait now. There may be no descriptor for one but the spare one's.
+// All that wait now, and no more than a queue holds: others may come as fast as these go. There may be no descriptor
+// for one but the spare one's.
 void Listener::turn_all_away() {
     spare_.reset();
-    for (UniqueFd accepted = accept_now(); accepted.is_open(); accepted = accept_now())
+    for (int count = 0; count < SOMAXCONN; ++count) {
+        UniqueFd accepted = accept_now();
+        if (!accepted.is_open()) return;
         const StrangerSocket turned_away(std::move(accepted));
+    }
 }
 
 }  // namespace leat

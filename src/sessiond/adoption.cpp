@@ -153,8 +153,8 @@ void Tracing::drop_obsolete() {
 
 // So that the next daemon can tell if they were lost with the keeper.
 void Tracing::show_whether_kept() {
-    if (!parameters_.has_place()) return;
-    const std::string path = parameters_.directory / wire::kSessionsName;
+    if (!parameters_.place->is_ours()) return;
+    const std::string path = parameters_.place->path_of(wire::kSessionsName);
     if (sessions_.empty())
         ::unlink(path.c_str());
     else
@@ -163,7 +163,7 @@ void Tracing::show_whether_kept() {
 
 Result<void> Tracing::adopt(Keeper::Kept kept) {
     const auto found = kept.find(kStateName);
-    if (found == kept.end() && ::access((parameters_.directory / wire::kSessionsName).c_str(), F_OK) == 0) {
+    if (found == kept.end() && ::access((parameters_.place->path_of(wire::kSessionsName)).c_str(), F_OK) == 0) {
         log_error("the sessions of the daemon before are lost, because its keeper has ended");
         show_whether_kept();
     }
@@ -254,7 +254,7 @@ Result<void> Tracing::adopt_trace(DaemonSession& session, const json& described,
     const auto id = described.at("id").get<std::uint64_t>();
     known.parameters.memory_directory = session.place.memory;
     known.parameters.session_name = session.session.name();
-    known.parameters.lane = parameters_.lane;
+    known.parameters.lane = lane();
     known.parameters.budget = &budgets_[known.parameters.key.uid];
     known.parameters.claim =
         ring_memory_.claim_anyway(known.parameters.key.uid, session::Trace::ring_memory(session.session.channels()));

@@ -1,23 +1,18 @@
 #include "sessiond/daemon.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/readable.hpp"
 #include "sessiond/metrics.hpp"
 #include "sessiond/program_log.hpp"
-#include "wire/app/app_directory_parent.hpp"
 #include "wire/app/runtime_layout.hpp"
 
 namespace leat::sessiond {
@@ -35,103 +30,29 @@ constexpr std::size_t kMaxCallers = 256;
 constexpr auto kRestartPatience = 10s;
 constexpr auto kRestartPeriod = 50ms;  // meanwhile, the daemon looks so often whether all have their answers
 
-fs::path app_directory_of(const fs::path& parent, uid_t uid) {
-    return parent / (wire::kAppDirectoryPrefix + std::to_string(uid));
-}
-
-// As a parent of the directories of all users: anybody may make one, and nobody may remove another's. LEAT_RUNTIME_DIR
-// may be another user's, who could put a link to a directory of ours there.
-Result<void> make_shared_directory(const fs::path& path) {
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
-        return io_error(fmt::format("cannot make {}", path.string()));
-    const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat status {};
-    if (!directory.is_open() || ::fstat(directory.get(), &status) != 0)
-        return io_error(fmt::format("cannot use {}, for the programs of all users", path.string()));
-    if (status.st_uid == ::geteuid()) (void)::fchmod(directory.get(), 01777);
-    return {};
-}
-
-Result<void> make_own_directory(const Places& places) {
-    const mode_t mode = places.only ? 0700 : 0755;
-    if (::mkdir(places.directory.c_str(), mode) != 0 && errno != EEXIST)
-        return io_error(fmt::format("cannot make {}", places.directory.string()));
-    struct stat status {};
-    if (::lstat(places.directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-        return refused("{} is no directory", places.directory.string());
-    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return refused("{} is not ours alone to write: remove it, or choose another place with LEAT_RUNTIME_DIR",
-                       places.directory.string());
-    return {};
-}
-
-// Held as long as we live: another daemon that starts meanwhile finds it locked. Whoever removes the directory may do
-// so just then: who has locked a file that nobody finds has nothing.
-Result<UniqueFd> lock(const fs::path& directory) {
-    constexpr int kTries = 10;
-    const fs::path path = directory / wire::kLockName;
-    for (int i = 0; i < kTries; ++i) {
-        UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-        if (!file.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
-        if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-            return refused("another session daemon runs already in {}", directory.string());
-        if (is_locked_file(file, path)) return file;
-    }
-    errno = ENOENT;
-    return io_error(fmt::format("{} is removed again and again", path.string()));
-}
-
-// Where nobody can look, it may be.
-bool is_of_another(const fs::path& directory) {
-    const UniqueFd file(::open((directory / wire::kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    return file.is_open() ? ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 : errno != ENOENT;
-}
-
 }  // namespace
 
-Result<Places> Places::find() {
-    const auto base = LEAT_TRY(wire::runtime_directory());
-    const bool is_elsewhere = base && !base->empty();
-    const fs::path parent = wire::app_directory_parent();
-    if (::geteuid() == 0)
-        return Places{.lane = wire::Lane::kSystem,
-                      .directory = is_elsewhere ? *base : fs::path(wire::kSystemDirectory),
-                      .app_parent = parent};
-    return Places{.lane = wire::Lane::kUser,
-                  .directory = app_directory_of(parent, ::geteuid()),
-                  .app_parent = parent,
-                  .only = ::geteuid()};
-}
-
 Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters, Handover handed_over) {
-    const Places& places = parameters.places;
-    if (!places.only) LEAT_TRY(make_own_directory(places));
-    if (places.app_parent != fs::path(wire::kAppDirectoryParent)) LEAT_TRY(make_shared_directory(places.app_parent));
-    if (places.only) LEAT_TRY(make_own_directory(places));
-    if (!handed_over.lock.is_open()) handed_over = {.lock = LEAT_TRY(lock(places.directory))};
-    std::unique_ptr<Daemon> daemon(new Daemon(std::move(handed_over), parameters));
+    if (!handed_over.lock.is_open()) handed_over = {};
+    DaemonPlace place = LEAT_TRY(DaemonPlace::take(parameters.places, std::move(handed_over.lock)));
+    std::unique_ptr<Daemon> daemon(new Daemon(std::move(place), std::move(handed_over), parameters));
     if (!daemon->mailbox_.is_open()) return io_error("cannot create a descriptor for events");
     return daemon;
 }
 
 Result<void> Daemon::begin() {
-    const Places& places = parameters_.places;
+    const Places& places = place_.where();
     // First, because its port may be taken.
     if (!parameters_.metrics.empty())
         metrics_ =
             LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
-    app_parent_ = NamedFile(places.app_parent);
     Keeper::Kept kept;
     keeper_ = LEAT_TRY(Keeper::find(places.directory, kept));
     if (!keeper_) start_keeper();
-    tracing_ = LEAT_TRY(Tracing::create({.lane = places.lane,
-                                         .app_parent = places.app_parent,
-                                         .only = places.only,
-                                         .directory = places.directory,
+    tracing_ = LEAT_TRY(Tracing::create({.place = &place_,
                                          .mailbox = &mailbox_,
                                          .keeper = keeper_ ? &*keeper_ : nullptr,
-                                         .max_memory = parameters_.max_memory,
-                                         .has_place = [this] { return has_place(); }}));
+                                         .max_memory = parameters_.max_memory}));
     take_over_active(kept);
     LEAT_TRY(tracing_->adopt(std::move(kept)));
     auto listening = listen();
@@ -145,7 +66,7 @@ Result<void> Daemon::begin() {
 
 // There is one thread yet.
 void Daemon::start_keeper() {
-    auto keeper = Keeper::start(parameters_.places.directory);
+    auto keeper = Keeper::start(place_.where().directory);
     if (keeper)
         keeper_ = *std::move(keeper);
     else
@@ -154,7 +75,7 @@ void Daemon::start_keeper() {
 
 // Programs that have started since the daemon before was killed wait for us.
 void Daemon::take_over_active(Keeper::Kept& kept) {
-    const fs::path path = parameters_.places.directory / wire::kActiveName;
+    const fs::path path = place_.where().directory / wire::kActiveName;
     auto of_keeper = kept.extract(Keeper::kActive);
     UniqueFd active = std::move(handed_over_.active);
     if (!active.is_open() && of_keeper) active = std::move(of_keeper.mapped());
@@ -167,7 +88,7 @@ void Daemon::take_over_active(Keeper::Kept& kept) {
 }
 
 Result<void> Daemon::listen() {
-    const Places& places = parameters_.places;
+    const Places& places = place_.where();
     commands_.emplace(*tracing_);
     const ControlServer::Parameters parameters{.path = places.directory / wire::kControlSocketName,
                                                .group = parameters_.group};
@@ -186,7 +107,7 @@ Result<void> Daemon::listen() {
 }
 
 Result<void> Daemon::listen_to_programs() {
-    const Places& places = parameters_.places;
+    const Places& places = place_.where();
     const fs::path path = places.directory / wire::kAppSocketName;
     ::unlink(path.c_str());
     app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
@@ -194,24 +115,10 @@ Result<void> Daemon::listen_to_programs() {
     return {};
 }
 
-// Whether the directory is the one that we took, and nobody else's by now.
-bool Daemon::has_place() const {
-    return is_locked_file(handed_over_.lock, parameters_.places.directory / wire::kLockName);
-}
+bool Daemon::can_be_found() const { return place_.is_ours() && app_name_.is_there() && control_->can_be_found(); }
 
-bool Daemon::can_be_found() const { return has_place() && app_name_.is_there() && control_->can_be_found(); }
-
-// kRefused: another daemon is there.
 Result<void> Daemon::take_place_again() {
-    const Places& places = parameters_.places;
-    if (!has_place() && is_of_another(places.directory))
-        return refused("another session daemon runs already in {}", places.directory.string());
-    // Programs are looked for in the one that we have open.
-    if (!app_parent_.is_there())
-        return fail(ErrorKind::kIo, "{} is not the directory that it was", places.app_parent.string());
-    // Somebody else's may be in the way.
-    if (auto made = make_own_directory(places); !made) return fail(ErrorKind::kIo, "{}", made.error().message);
-    if (!has_place()) handed_over_.lock = LEAT_TRY(lock(places.directory));
+    LEAT_TRY(place_.take_again());
     accept_programs();  // that have come in time
     LEAT_TRY(listen_to_programs());
     LEAT_TRY(control_->listen_again());
@@ -220,12 +127,10 @@ Result<void> Daemon::take_place_again() {
     return {};
 }
 
-// Somebody may remove the directory, as logind does with all that a user has in /dev/shm who logs out (RemoveIPC=); we
-// may look when half of it is gone. Then nobody can reach us, and another daemon starts there: who has the lock goes
-// on. For want of room, or of descriptors, it is tried again later.
+// We may look when half of it is gone. For want of room, or of descriptors, it is tried again later.
 void Daemon::keep_place() {
-    if (can_be_found()) return;
-    const std::string directory = parameters_.places.directory.string();
+    if (can_be_found()) return tracing_->keep_shown();
+    const std::string directory = place_.where().directory.string();
     const auto taken = take_place_again();
     const bool is_told = std::exchange(is_loss_told_, !taken);
     if (taken)
@@ -240,13 +145,13 @@ void Daemon::keep_place() {
 }
 
 void Daemon::end_without_place(const Error& error) {
-    log_error("{} was removed: all sessions end, as it cannot be had again: {}", parameters_.places.directory.string(),
+    log_error("{} was removed: all sessions end, as it cannot be had again: {}", place_.where().directory.string(),
               error.message);
     begin_end();
 }
 
 Handover Daemon::hand_over() {
-    return {.lock = std::move(handed_over_.lock),
+    return {.lock = place_.release(),
             .active = tracing_->hand_over_active(),
             .programs = app_socket_->release(),
             .clients = control_->release()};
@@ -254,7 +159,7 @@ Handover Daemon::hand_over() {
 
 Daemon::~Daemon() {
     // Unless the next one in this process has the place.
-    if (handed_over_.lock.is_open()) app_name_.remove();
+    if (!place_.is_released()) app_name_.remove();
 }
 
 Daemon::End Daemon::run(int signals) {
@@ -280,17 +185,17 @@ void Daemon::handle_signal(int signals) {
 
 // Another daemon's log is not ours to write to.
 void Daemon::open_log_anew() {
-    if (fs::path(the_log().path()).parent_path() == parameters_.places.directory && !has_place()) return;
+    const fs::path path = the_log().path();
+    if (path == place_.where().directory / path.filename() && !place_.is_ours()) return;
     if (const auto reopened = the_log().reopen(); !reopened)
         log_error("{}: the old file is kept", reopened.error().message);
 }
 
 void Daemon::begin_end() {
-    if (!has_place()) {
+    if (!place_.is_ours()) {
         tracing_->go_on_without_keeper();
         if (keeper_) keeper_->end();
         keeper_.reset();
-        if (is_of_another(parameters_.places.directory)) tracing_->leave_programs();
     }
     restarts_by_.reset();
     control_->close_door(false);  // who calls now is told that it ends
@@ -299,7 +204,7 @@ void Daemon::begin_end() {
 }
 
 void Daemon::restart_if_answered() {
-    const bool can_restart = keeper_ && keeper_->is_there() && has_place();
+    const bool can_restart = keeper_ && keeper_->is_there() && place_.is_ours();
     control_->close_door(can_restart);
     if (!can_restart) {
         restarts_by_.reset();

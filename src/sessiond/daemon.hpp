@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <list>
 #include <memory>
@@ -9,10 +8,10 @@
 
 #include "base/named_file.hpp"
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "net/metrics_server.hpp"
 #include "sessiond/commands.hpp"
 #include "sessiond/control_server.hpp"
+#include "sessiond/daemon_place.hpp"
 #include "sessiond/handover.hpp"
 #include "sessiond/keeper.hpp"
 #include "sessiond/mailbox.hpp"
@@ -20,17 +19,6 @@
 #include "wire/app/app_socket.hpp"
 
 namespace leat::sessiond {
-
-// Where a daemon lives: docs/formats/runtime-directory.md.
-struct Places {
-    wire::Lane lane;
-    std::filesystem::path directory;   // its own
-    std::filesystem::path app_parent;  // of the directories of users
-    std::optional<uid_t> only{};       // the user whose programs it traces; none: all
-
-    // By who we are, and LEAT_RUNTIME_DIR.
-    static Result<Places> find();
-};
 
 // The session daemon: programs, clients, signals and threads of sessions meet in one loop.
 class Daemon {
@@ -71,13 +59,12 @@ class Daemon {
         Clock::time_point since;
     };
 
-    Daemon(Handover handed_over, const Parameters& parameters)
-        : handed_over_(std::move(handed_over)), parameters_(parameters) {}
+    Daemon(DaemonPlace place, Handover handed_over, const Parameters& parameters)
+        : place_(std::move(place)), handed_over_(std::move(handed_over)), parameters_(parameters) {}
     void start_keeper();
     void take_over_active(Keeper::Kept& kept);
     Result<void> listen();
     Result<void> listen_to_programs();
-    [[nodiscard]] bool has_place() const;
     [[nodiscard]] bool can_be_found() const;
     Result<void> take_place_again();
     void keep_place();
@@ -90,7 +77,8 @@ class Daemon {
     void accept_programs();
     void answer_programs();
 
-    Handover handed_over_;  // its lock stays there
+    DaemonPlace place_;
+    Handover handed_over_;  // but for its lock
     Parameters parameters_;
     Mailbox mailbox_;
     std::optional<Keeper> keeper_;
@@ -99,8 +87,7 @@ class Daemon {
     std::unique_ptr<ControlServer> control_;
     std::unique_ptr<net::MetricsServer> metrics_;
     std::optional<wire::AppSocket> app_socket_;
-    NamedFile app_name_;    // of that
-    NamedFile app_parent_;  // of the directories of users
+    NamedFile app_name_;  // of that
     std::list<Caller> callers_;
     Clock::time_point next_sweep_{};
     bool is_loss_told_ = false;  // of our place, since it was had last

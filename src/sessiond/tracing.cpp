@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "base/pid_namespace.hpp"
 #include "host/answering.hpp"
+#include "sessiond/handover.hpp"
 #include "sessiond/kept_state.hpp"
 #include "sessiond/program_log.hpp"
 #include "sessiond/session_figures.hpp"
@@ -104,7 +105,9 @@ bool records(const session::Session& session, const TracedFile& file) {
 }  // namespace
 
 Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
-    auto directories = LEAT_TRY(AppDirectories::open(parameters.app_parent, parameters.only, parameters.has_place));
+    const Places& places = parameters.place->where();
+    auto directories = LEAT_TRY(
+        AppDirectories::open(places.app_parent, places.only, [place = parameters.place] { return place->is_ours(); }));
     return std::unique_ptr<Tracing>(new Tracing(std::move(parameters), std::move(directories)));
 }
 
@@ -294,6 +297,7 @@ void Tracing::order_waiting() {
 }
 
 std::vector<std::string> Tracing::order_all() {
+    leave_programs_of_another();
     show_whether_active();
     look();
     std::vector<TracedFile*> files;
@@ -408,8 +412,8 @@ void Tracing::count_not_attached() {
 void Tracing::show_whether_active() {
     const bool is_active =
         std::ranges::any_of(sessions_, [](const auto& entry) { return entry.second.session.is_active(); });
-    if (is_active == active_.is_open() || !parameters_.has_place()) return;
-    const std::string path = parameters_.directory / wire::kActiveName;
+    if (is_active == active_.is_open() || !parameters_.place->is_ours()) return;
+    const std::string path = parameters_.place->path_of(wire::kActiveName);
     if (!is_active) {
         ::unlink(path.c_str());
         active_.reset();
@@ -439,13 +443,40 @@ void Tracing::keep_active() const {
 UniqueFd Tracing::hand_over_active() { return std::move(active_); }
 
 void Tracing::show_anew() {
+    show_marks_anew();
+    find_programs_anew();
+}
+
+void Tracing::show_marks_anew() {
     active_.reset();
     show_whether_active();
     show_whether_kept();
 }
 
-void Tracing::leave_programs() {
+void Tracing::keep_shown() {
+    const bool is_shown = !active_.is_open() || is_locked_file(active_, parameters_.place->path_of(wire::kActiveName));
+    if (!is_shown) show_marks_anew();
+}
+
+// Those that another daemon finds are its own to switch.
+void Tracing::leave_programs_of_another() {
+    if (parameters_.place->owner() != DaemonPlace::Owner::kAnother) return;
     for (const FileId& id : directories_->named()) applications_.remove(id);
+}
+
+// What they were told last is not known any more.
+void Tracing::find_programs_anew() {
+    AppDirectories::News again;
+    for (const FileId& id : directories_->named()) {
+        const TracedFile* const file = applications_.find(id);
+        if (file == nullptr) continue;
+        auto found = directories_->open_again(id, file->application.uid);
+        if (!found) continue;
+        counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
+        applications_.remove(id);
+        again.found.push_back(*std::move(found));
+    }
+    handle(std::move(again));
 }
 
 // Programs that start wait again for a daemon that was deaf for a while: it is not any more.
@@ -459,7 +490,7 @@ TracedFile* Tracing::find_file(const wire::RegisteredFile& registered) {
 }
 
 Result<void> Tracing::answer(wire::AppConnection& connection) {
-    auto message = LEAT_TRY(connection.receive(parameters_.lane));
+    auto message = LEAT_TRY(connection.receive(lane()));
     if (const auto* const request = std::get_if<wire::AttachRequest>(&message))
         return send_channel(connection, *request);
     const auto& registered = std::get<wire::RegisteredFile>(message);
@@ -527,7 +558,7 @@ Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uin
                                          .daemon = parameters_.mailbox});
     if (!started) return tl::unexpected(std::move(started).error());
     auto thread = *std::move(started);
-    definition.parameters.lane = parameters_.lane;
+    definition.parameters.lane = lane();
     definition.parameters.is_kept = parameters_.keeper != nullptr || !place.memory.empty();
     definition.parameters.memory_directory = place.memory;
     if (definition.parameters.is_kept)

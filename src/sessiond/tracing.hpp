@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "sessiond/app_directories.hpp"
 #include "sessiond/applications.hpp"
 #include "sessiond/channel_figures.hpp"
+#include "sessiond/daemon_place.hpp"
 #include "sessiond/keeper.hpp"
 #include "sessiond/mailbox.hpp"
 #include "sessiond/ring_memory.hpp"
@@ -87,16 +87,12 @@ struct KnownCount {
 class Tracing {
   public:
     struct Parameters {
-        wire::Lane lane;
-        std::filesystem::path app_parent;  // of the directories of users
-        std::optional<uid_t> only{};       // trace this user alone
-        std::filesystem::path directory;   // our own
-        Mailbox* mailbox;                  // of our thread
-        Keeper* keeper = nullptr;          // none: nothing survives us
-        std::uint64_t max_memory = 0;      // bytes of all rings of CPUs; 0: no limit
-        // Whether the directory is ours still. If not, nothing there is touched, and no new program is looked for: it
-        // may be another daemon's.
-        std::function<bool()> has_place = [] { return true; };
+        // Ours. When it is not any more, nothing there is touched, and no new program is looked for: it may be another
+        // daemon's.
+        const DaemonPlace* place;
+        Mailbox* mailbox;              // of our thread
+        Keeper* keeper = nullptr;      // none: nothing survives us
+        std::uint64_t max_memory = 0;  // bytes of all rings of CPUs; 0: no limit
     };
     // Looks at no program yet: see order_all().
     static Result<std::unique_ptr<Tracing>> create(Parameters parameters);
@@ -118,12 +114,13 @@ class Tracing {
     // The keeper holds it for a while when we are killed.
     void keep_active() const;
     [[nodiscard]] UniqueFd hand_over_active();
-    // The directory was removed, and is ours again: whoever looks there is to find what was there.
+    // The directory was removed, and is ours again: whoever looks there is to find what was there, and another daemon
+    // may have told the programs something else meanwhile.
     void show_anew();
+    // Half of it may have been removed.
+    void keep_shown();
     // From here on nothing survives us.
     void go_on_without_keeper() { parameters_.keeper = nullptr; }
-    // Those that another daemon finds are its own to switch.
-    void leave_programs();
     [[nodiscard]] Applications& applications() { return applications_; }
 
     // The name is new.
@@ -138,7 +135,7 @@ class Tracing {
     [[nodiscard]] const std::map<uid_t, std::string>& current() const { return current_; }
     [[nodiscard]] const Applications& applications() const { return applications_; }
     [[nodiscard]] const std::map<FileId, KnownCount>& counted_before() const { return counted_before_; }
-    [[nodiscard]] wire::Lane lane() const { return parameters_.lane; }
+    [[nodiscard]] wire::Lane lane() const { return parameters_.place->where().lane; }
     [[nodiscard]] Mailbox& mailbox() { return *parameters_.mailbox; }
 
     // The session records from now on, until somebody or a limit stops it; programs are told by order_all().
@@ -178,8 +175,8 @@ class Tracing {
     explicit Tracing(Parameters parameters, std::unique_ptr<AppDirectories> directories)
         : parameters_(std::move(parameters)),
           directories_(std::move(directories)),
-          applications_(parameters_.lane, budgets_),
-          ring_memory_(parameters_.max_memory, !parameters_.only) {}
+          applications_(lane(), budgets_),
+          ring_memory_(parameters_.max_memory, !parameters_.place->where().only) {}
 
     // What a session has had before this daemon.
     struct Before {
@@ -218,6 +215,9 @@ class Tracing {
     void end_traces_of_dead_processes();
     void end_trace(DaemonSession& session, std::unique_ptr<session::Trace> trace);
     void show_whether_active();
+    void show_marks_anew();
+    void leave_programs_of_another();
+    void find_programs_anew();
     Result<void> send_channel(wire::AppConnection& connection, const wire::AttachRequest& request);
     [[nodiscard]] TracedFile* find_file(const wire::RegisteredFile& registered);
     [[nodiscard]] const session::TraceChannel* find_channel(std::uint32_t number, uid_t uid) const;

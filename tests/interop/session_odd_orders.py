@@ -700,6 +700,32 @@ class WithoutAPlace(OddOrders):
         self.leat("destroy", "web", uid=self.uid)
         self.assertEqual(len(self.lines(directory)), 10)
 
+    def test_mark_is_made_again(self):
+        """By which programs that start know that they are waited for."""
+        self.daemon(uid=self.uid)
+        self.create_active("web", "order:tick", uid=self.uid)
+        mark = self.place / "active"
+        mark.unlink()
+        wait_until(mark.exists, "it is not made again")
+
+    def test_another_came_and_went(self):
+        """And has switched off what it found."""
+        first = self.daemon(uid=self.uid)
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        running = self.program(uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        running.do("emit 10")
+        self.stop_for_a_while(first)
+        for path in self.place.iterdir():
+            if path.suffix != ".app":
+                path.unlink()
+        self.assertEqual(self.daemon(uid=self.uid).stop(), 0)
+        first.send_signal(signal.SIGCONT)
+        wait_until(lambda: "is made again" in first.log(), "it is not made again")
+        running.do("emit 10")
+        self.leat("destroy", "web", uid=self.uid)
+        self.assertEqual(len(self.lines(directory)), 20)
+
     def test_somebody_is_in_the_way_and_it_is_tried_again(self):
         daemon = self.daemon(uid=self.uid)
         directory = self.create_active("web", "order:tick", uid=self.uid)
