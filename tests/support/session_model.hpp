@@ -105,11 +105,13 @@ class ScratchDaemon {
             }
         }
         mailbox_.emplace();
-        auto tracing = sessiond::Tracing::create({.lane = wire::Lane::kSystem,
-                                                  .app_parent = apps(),
-                                                  .directory = scratch_.path(),
-                                                  .mailbox = &*mailbox_,
-                                                  .keeper = keeper_ ? &*keeper_ : nullptr});
+        place_.reset();  // with its lock
+        auto place = sessiond::DaemonPlace::take(
+            {.lane = wire::Lane::kSystem, .directory = scratch_.path(), .app_parent = apps()}, UniqueFd());
+        LEAT_CHECK(place);
+        place_ = *std::move(place);
+        auto tracing = sessiond::Tracing::create(
+            {.place = &*place_, .mailbox = &*mailbox_, .keeper = keeper_ ? &*keeper_ : nullptr});
         LEAT_CHECK(tracing);
         tracing_ = *std::move(tracing);
         tracing_->adopt(std::move(kept));
@@ -120,6 +122,7 @@ class ScratchDaemon {
     bool is_kept_;
     ScratchDirectory scratch_;
     std::optional<sessiond::Keeper> keeper_;
+    std::optional<sessiond::DaemonPlace> place_;
     std::optional<sessiond::Mailbox> mailbox_;
     std::unique_ptr<sessiond::Tracing> tracing_;
     std::optional<sessiond::Commands> commands_;
