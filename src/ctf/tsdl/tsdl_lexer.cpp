@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "ctf/tsdl/tsdl_characters.hpp"
+
 namespace leat::ctf {
 namespace {
 
@@ -16,12 +18,6 @@ constexpr std::array<std::string_view, 28> kKeywords{
     "env",     "event",    "floating_point", "float",  "int",    "integer",  "long",
     "short",   "signed",   "stream",         "string", "struct", "trace",    "typealias",
     "typedef", "unsigned", "variant",        "void",   "_Bool",  "_Complex", "_Imaginary"};
-
-// Independent of the locale, unlike those of <cctype>.
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_word(char c) { return is_word_start(c) || is_digit(c); }
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'; }
 
 std::size_t word_size(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::find_if_not(text, is_word) - text.begin());

@@ -241,9 +241,11 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     });
     const auto entry = next_entry(cursor);
     keep_open(id, cursor);
-    const MetadataStream::State metadata = metadata_.at(cursor.metadata_id).stream->state();
+    const std::uint64_t class_id = entry && *entry ? (*entry)->stream_class_id : ctf::IndexEntry::kUnknown;
+    const MetadataCursor& text = metadata_.at(cursor.metadata_id);
+    const MetadataStream::State metadata = text.stream->state(class_id, text.sent);
     reply.flags = flags_of(cursor, metadata, publications);
-    const Decodable when = entry && *entry ? decodable(cursor, **entry, metadata) : Decodable::kNow;
+    const Decodable when = entry && *entry ? decodable(cursor, metadata) : Decodable::kNow;
     cursor.is_held = is_disk_full(entry) || when == Decodable::kLater;
     if (when == Decodable::kNever) {
         must_go_on_ = true;  // over this packet
@@ -285,11 +287,9 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
 
 // LTTng sends packets without events before their stream class is declared. After a rotation, what packets of the chunk
 // before need may not have come again yet: it does before the first packet of the new one.
-ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const ctf::IndexEntry& entry,
-                                                  const MetadataStream::State& state) const {
+ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const MetadataStream::State& state) const {
+    if (!state.is_declared) return Decodable::kLater;
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
-    const bool has_class = entry.stream_class_id != ctf::IndexEntry::kUnknown;
-    if (has_class && !metadata.stream->declares(entry.stream_class_id, metadata.sent)) return Decodable::kLater;
     const StreamView& view = cursor.view;
     const FilePlace* const place = place_of(view, *cursor.file_number);
     const bool has_all = std::max(state.end, metadata.sent) >= state.furthest_end;

@@ -163,8 +163,7 @@ class ViewerSession {
     static Result<ServedMetadata> next_text(MetadataCursor& cursor, const MetadataStream::Text& text);
     // When the viewer can have the metadata of the packet that comes next. It may have been cleared, or be sent again.
     enum class Decodable : std::uint8_t { kNow, kLater, kNever };
-    [[nodiscard]] Decodable decodable(const Cursor& cursor, const ctf::IndexEntry& entry,
-                                      const MetadataStream::State& state) const;
+    [[nodiscard]] Decodable decodable(const Cursor& cursor, const MetadataStream::State& state) const;
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, const MetadataStream::State& state,
                                          std::uint64_t publications) const;
     // The next entry of the stream, which it goes over; nothing if all has been read, or it must go on.

@@ -1,8 +1,11 @@
 #include "relay/store/declared_streams.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
+
+#include "ctf/tsdl/tsdl_characters.hpp"
 
 namespace leat::relay {
 namespace {
@@ -11,12 +14,6 @@ constexpr std::string_view kTsdl = "/* CTF 1.8";
 // Of one trace; of one with more, nothing is held back.
 constexpr std::size_t kMaxStreams = 4096;
 constexpr std::size_t kMaxWord = 24;
-
-bool is_of_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 }  // namespace
 
@@ -41,13 +38,13 @@ void DeclaredStreams::take(char c) {
         begin_ += c;
         is_unknown_ = !kTsdl.starts_with(begin_);
     }
-    if (is_aside(c)) return;
-    if (is_of_word(c)) {
+    const bool is_beside = is_aside(c);
+    if (!is_beside && ctf::is_word(c)) {
         if (word_.size() < kMaxWord) word_ += c;
         return;
     }
     if (!word_.empty()) end_word();
-    if (!is_space(c)) take_sign(c);
+    if (!is_beside && !ctf::is_blank(c)) take_sign(c);
 }
 
 // Of a comment or a string; a slash waits for what comes behind it.
@@ -86,7 +83,8 @@ void DeclaredStreams::end_word() {
     }
     std::uint64_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (after_ == After::kEquals && error == std::errc{} && end == word.data() + word.size()) {
+    const bool is_decimal = word.size() == 1 || !word.starts_with('0');
+    if (after_ == After::kEquals && is_decimal && error == std::errc{} && end == word.data() + word.size()) {
         if (new_.size() < kMaxStreams)
             new_.push_back(id);
         else
@@ -115,7 +113,6 @@ void DeclaredStreams::go_back() {
 
 void DeclaredStreams::end_message(std::uint64_t position) {
     for (const std::uint64_t id : std::exchange(new_, {})) positions_.try_emplace(id, position);
-    if (!positions_.empty() && !first_position_) first_position_ = position;
     is_unknown_ = is_unknown_ || positions_.size() > kMaxStreams;
 }
 
@@ -125,7 +122,7 @@ bool DeclaredStreams::has(std::uint64_t stream_class_id, std::uint64_t position)
 }
 
 bool DeclaredStreams::has_any(std::uint64_t position) const {
-    return is_unknown_ || (first_position_ && *first_position_ <= position);
+    return is_unknown_ || std::ranges::any_of(positions_, [&](const auto& entry) { return entry.second <= position; });
 }
 
 }  // namespace leat::relay

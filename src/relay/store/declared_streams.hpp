@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,6 @@ class DeclaredStreams {
     std::string word_{};  // that is not over
     std::vector<std::uint64_t> new_{};
     std::map<std::uint64_t, std::uint64_t> positions_{};  // by id: where it is declared for certain
-    std::optional<std::uint64_t> first_position_{};       // of these
 };
 
 }  // namespace leat::relay

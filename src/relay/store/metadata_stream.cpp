@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/log.hpp"
+#include "ctf/record/index_entry.hpp"
 #include "relay/store/stream_file.hpp"
 
 namespace leat::relay {
@@ -168,19 +169,19 @@ Result<MetadataStream::Text> MetadataStream::text() const {
     return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_, version_};
 }
 
-bool MetadataStream::declares(std::uint64_t stream_class_id, std::uint64_t position) const {
-    const std::lock_guard lock(mutex_);
-    return is_finished_ || declared_.has(stream_class_id, std::max<std::uint64_t>(position, end_));
-}
-
 bool MetadataStream::declares_any() const {
     const std::lock_guard lock(mutex_);
     return is_finished_ || declared_.has_any(end_);
 }
 
-MetadataStream::State MetadataStream::state() const {
+MetadataStream::State MetadataStream::state(std::uint64_t stream_class_id, std::uint64_t position) const {
     const std::lock_guard lock(mutex_);
-    return {.chunk = place_->chunk.get(), .end = end_, .furthest_end = furthest_end_, .is_finished = is_finished_};
+    const bool need_not_be = is_finished_ || stream_class_id == ctf::IndexEntry::kUnknown;
+    return {.chunk = place_->chunk.get(),
+            .end = end_,
+            .furthest_end = furthest_end_,
+            .is_finished = is_finished_,
+            .is_declared = need_not_be || declared_.has(stream_class_id, std::max<std::uint64_t>(position, end_))};
 }
 
 std::vector<Unsynced> MetadataStream::take_unsynced() {

@@ -69,11 +69,12 @@ class MetadataStream {
         std::uint64_t end;
         std::uint64_t furthest_end;  // of all that was there: after a rotation it comes again, until `end` is here
         bool is_finished;
+        bool is_declared;
     };
-    [[nodiscard]] State state() const;
-    // Whether whole messages, or all that was there up to this position, declare that stream class; any at all. If no
-    // more will come, nobody need wait for it.
-    [[nodiscard]] bool declares(std::uint64_t stream_class_id, std::uint64_t position) const;
+    // `is_declared`: whole messages, or all that was there up to this position, declare that stream class. If no more
+    // will come, nobody need wait for it; nor for that of a packet that names none (ctf::IndexEntry::kUnknown).
+    [[nodiscard]] State state(std::uint64_t stream_class_id, std::uint64_t position) const;
+    // Any stream class at all.
     [[nodiscard]] bool declares_any() const;
     // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
     // there. (docs/formats/sync-file.md)

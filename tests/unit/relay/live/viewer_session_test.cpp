@@ -540,6 +540,45 @@ TEST_F(ViewerSessionTest, WhatIsNeverDeclaredIsShownWhenTheMetadataEnd) {
     EXPECT_EQ(next(), "packet");
 }
 
+// What was declared to a viewer stays so for that one, also while the text comes again.
+TEST_F(ViewerSessionTest, RotationTakesNoDeclarationBack) {
+    const std::string trace = "/* CTF 1.8 */ trace {};";
+    const std::string stream = " stream { id = 0; };";
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    ViewerSession other(relay, [] {});
+    const auto told = other.attach({.session_id = id(), .seek = Seek::kBeginning});
+    ASSERT_EQ(told.streams.size(), 2U);
+    send_metadata(trace);
+    send_metadata(stream);
+    EXPECT_EQ(next_metadata(), trace + stream);
+    producer.send_packet(data, 0, "packet");
+    rotate_metadata(1);
+    send_metadata(trace);
+    EXPECT_EQ(next(), "packet");
+    EXPECT_EQ(other.next_index(told.streams[1].id).status, IndexStatus::kRetry);
+    send_metadata(stream);
+    EXPECT_EQ(other.next_index(told.streams[1].id).status, IndexStatus::kOk);
+}
+
+TEST_F(ViewerSessionTest, MetadataThatAreReopenedDeclareAnew) {
+    const std::string trace = "/* CTF 1.8 */ trace {};";
+    const std::string stream = " stream { id = 0; };";
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata(trace + stream);
+    EXPECT_EQ(next_metadata(), trace + stream);
+    producer.close_stream(metadata);
+    metadata = producer.add_stream("metadata");
+    send_metadata(trace);
+    EXPECT_EQ(next_metadata(), trace);
+    producer.send_packet(data, 0, "packet");
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
+    send_metadata(stream);
+    EXPECT_EQ(next_metadata(), stream);
+    EXPECT_EQ(next(), "packet");
+}
+
 // Each viewer gets each piece of text once, in whole packets, wherever it is when the text comes again.
 TEST_F(ViewerSessionTest, MetadataThatIsPackedAnewGoesOnWhereEachViewerIs) {
     producer.publish();

@@ -43,6 +43,7 @@ TEST(DeclaredStreams, AreThoseOfTheText) {
             "2");
         EXPECT_EQ(ids_in("/* CTF 1.8 */ streams { id = 1; }; x_stream { id = 2; }; stream.event { id = 3; };", piece),
                   "");
+        EXPECT_EQ(ids_in("/* CTF 1.8 */ env/**/stream/**/{/**/id/**/=/**/6/**/;/**/}", piece), "6");
     }
 }
 
@@ -51,6 +52,7 @@ TEST(DeclaredStreams, WhateverIsOfAnotherFormCounts) {
     EXPECT_EQ(ids_in("[{\"type\": \"preamble\"}]"), all);
     EXPECT_EQ(ids_in("/* CTF 1.8 */ stream { event.header := struct h; id = 1; };"), all);
     EXPECT_EQ(ids_in("/* CTF 1.8 */ stream { id = 0x3; };"), all);
+    EXPECT_EQ(ids_in("/* CTF 1.8 */ stream { id = 011; };"), all) << "an octal number";
     EXPECT_EQ(ids_in("/* CTF 1.8 */ stream { id = 99999999999999999999999999; };"), all);
 }
 
