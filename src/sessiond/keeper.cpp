@@ -39,7 +39,7 @@ struct MessageHead {
     std::uint32_t operation;
 };
 constexpr std::uint32_t kKeeperVersion = 1;
-constexpr std::size_t kMaxName = 64;
+constexpr std::size_t kMaxKeptName = 64;
 
 // For how long programs that start wait for another daemon.
 std::chrono::seconds restart_patience() {
@@ -63,8 +63,8 @@ struct Received {
 };
 
 bool send_message(int socket, std::uint32_t operation, const std::string& name, int fd) {
-    LEAT_CHECK(name.size() <= kMaxName);
-    std::array<std::byte, sizeof(MessageHead) + kMaxName> bytes{};
+    LEAT_CHECK(name.size() <= kMaxKeptName);
+    std::array<std::byte, sizeof(MessageHead) + kMaxKeptName> bytes{};
     const MessageHead head{kKeeperVersion, operation};
     std::memcpy(bytes.data(), &head, sizeof head);
     std::memcpy(bytes.data() + sizeof head, name.data(), name.size());
@@ -82,7 +82,7 @@ Silence silence_of(const MessageWithFds& message) {
 }
 
 tl::expected<Received, Silence> receive_message(int socket) {
-    std::array<std::byte, sizeof(MessageHead) + kMaxName> bytes{};
+    std::array<std::byte, sizeof(MessageHead) + kMaxKeptName> bytes{};
     const MessageWithFds message = receive_with_fds(socket, bytes, 0);
     const Silence silence = silence_of(message);
     Received received;
