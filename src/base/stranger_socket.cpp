@@ -1,5 +1,7 @@
 #include "base/stranger_socket.hpp"
 
+#include <fcntl.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,19 +57,43 @@ bool has_unread(int socket) {
     return size > 0 || (message.msg_controllen != 0 && !is_stream(socket));
 }
 
+// A number that a socket has while a thread copies the descriptors up to it. It is taken with the first connection, so
+// there are few below. Whatever else is open stays with us: files of a network are written out when a copy is closed.
+class LowNumber {
+  public:
+    // False: there were no descriptors.
+    [[nodiscard]] bool give(const UniqueFd& socket) const { return put(socket); }
+    void take_back() const { (void)put(nothing_); }
+    [[nodiscard]] int get() const { return low_.get(); }
+
+  private:
+    [[nodiscard]] bool put(const UniqueFd& file) const {
+        return low_.is_open() && ::dup3(file.get(), low_.get(), O_CLOEXEC) >= 0;
+    }
+
+    UniqueFd nothing_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    UniqueFd low_{duplicate(nothing_.get())};
+};
+
+const LowNumber& low_number() {
+    static const LowNumber low;
+    return low;
+}
+
 // A thread that is to be the last one that has a socket.
 struct Leaver {
     UniqueFd socket;
-    std::promise<bool> has_own_table{};  // of descriptors, with all of ours
+    int last;                            // descriptor that it copies
+    std::promise<bool> has_own_table{};  // of descriptors
     std::promise<void> may_end{};
 
+    // Filters of system calls, as those of containers, may know only one of the two as harmless.
     void run() {
-        const bool is_alone = ::unshare(CLONE_FILES) == 0;
+        const bool is_alone = ::close_range(static_cast<unsigned>(last) + 1, ~0U, CLOSE_RANGE_UNSHARE) == 0 ||
+                              ::unshare(CLONE_FILES) == 0;
         has_own_table.set_value(is_alone);
-        if (is_alone)
-            may_end.get_future().wait();
-        else
-            socket.reset();
+        may_end.get_future().wait();
+        if (!is_alone) socket.reset();
     }
 };
 
@@ -77,29 +103,33 @@ struct Leaver {
 //     we          start it          close the socket     let it end
 //     the thread            copies the table                        ends, with its table
 //
-// Where a filter of system calls keeps it from that, it closes the socket in our place, and is held up alone. False:
-// there is no thread.
+// Where it cannot have one, it closes the socket in our place, and is held up alone. False: there is no thread.
 bool close_in_background(UniqueFd& socket) {
-    const auto leaver = std::make_shared<Leaver>(Leaver{.socket = std::move(socket)});
+    const LowNumber& low = low_number();
+    const bool is_low = low.give(socket);
+    const int last = is_low ? low.get() : socket.get();
+    const auto leaver = std::make_shared<Leaver>(Leaver{.socket = std::move(socket), .last = last});
     try {
         std::thread([leaver] { leaver->run(); }).detach();
     } catch (const std::system_error&) {
+        low.take_back();
         socket = std::move(leaver->socket);
         return false;
     }
-    if (!leaver->has_own_table.get_future().get()) return true;
-    leaver->socket.reset();
+    const bool is_alone = leaver->has_own_table.get_future().get();
+    low.take_back();
+    if (is_alone) leaver->socket.reset();
     leaver->may_end.set_value();
     return true;
 }
 
-// Those that no thread was to be had for: they stay open until there is one.
+// Those that no thread was to be had for stay open until there is one, or the process has ended.
 void close_all_in_background(UniqueFd socket) {
     static std::mutex mutex;
-    static std::vector<UniqueFd> waiting;
+    static auto* const waiting = new std::vector<UniqueFd>();
     const std::lock_guard lock(mutex);
-    waiting.push_back(std::move(socket));
-    while (!waiting.empty() && close_in_background(waiting.back())) waiting.pop_back();
+    waiting->push_back(std::move(socket));
+    while (!waiting->empty() && close_in_background(waiting->back())) waiting->pop_back();
 }
 
 }  // namespace
@@ -120,6 +150,7 @@ ssize_t StrangerSocket::receive(std::span<char> bytes) const {
 }
 
 StrangerSocket::StrangerSocket(UniqueFd socket) : socket_(std::move(socket)) {
+    (void)low_number();
     // [unix(7)]: urgent bytes bring descriptors, too. Nobody looks at them unless they come in their turn.
     const int yes = 1;
     ::setsockopt(get(), SOL_SOCKET, SO_OOBINLINE, &yes, sizeof yes);

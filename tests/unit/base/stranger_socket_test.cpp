@@ -1,8 +1,12 @@
 #include "base/stranger_socket.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -115,6 +119,30 @@ INSTANTIATE_TEST_SUITE_P(All, WhatStrangersSend,
                          testing::Combine(testing::Values(SOCK_SEQPACKET, SOCK_STREAM),
                                           testing::Values(Before::kNothing, Before::kMessage, Before::kEmptyMessage),
                                           testing::Values(Sender::kThere, Sender::kGone, Sender::kGoneUnanswered)));
+
+// As containers do, for this thread and those that it starts.
+void forbid(unsigned call) {
+    std::array<sock_filter, 4> filter{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                                       {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
+                                       {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+                                       {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}}};
+    const sock_fprog program{filter.size(), filter.data()};
+    EXPECT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    EXPECT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+TEST(StrangerSocketTest, OneWayToOwnDescriptorsIsEnough) {
+    for (const unsigned call : {SYS_close_range, SYS_unshare}) {
+        std::thread([call] {
+            forbid(call);
+            Pair pair(SOCK_SEQPACKET);
+            Lingering lingering;
+            lingering.go_through(pair.theirs.get());
+            close_at_once(pair.ours);
+            EXPECT_TRUE(lingering.is_closed());
+        }).join();
+    }
+}
 
 bool has_urgent_bytes() {
     const Pair pair(SOCK_STREAM);
