@@ -432,8 +432,8 @@ void AppDirectories::unfollow(const FileId& id) {
     nameless_.erase(file);
 }
 
-std::vector<FileId> AppDirectories::named() const {
-    std::vector<FileId> named;
+std::vector<std::pair<FileId, uid_t>> AppDirectories::named() const {
+    std::vector<std::pair<FileId, uid_t>> named;
     for (const auto& [watch, directory] : directories_) {
         struct stat status {};
         const bool is_there = ::fstatat(parent_.get(), directory.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -442,7 +442,7 @@ std::vector<FileId> AppDirectories::named() const {
         for (const auto& [name, id] : directory.files) {
             if (::fstatat(directory.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                 id_of(status, name) == id)
-                named.push_back(id);
+                named.emplace_back(id, directory.uid);
         }
     }
     return named;

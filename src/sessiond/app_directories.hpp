@@ -77,7 +77,7 @@ class AppDirectories {
     void unfollow(const FileId& id);
 
     // Files that have their names still, so that another daemon finds them.
-    [[nodiscard]] std::vector<FileId> named() const;
+    [[nodiscard]] std::vector<std::pair<FileId, uid_t>> named() const;
 
     // The control file of this user that is called by this number, or was, if it was found by now.
     [[nodiscard]] std::optional<FileId> find(uid_t uid, std::uint64_t number) const;

@@ -120,8 +120,8 @@ bool Daemon::can_be_found() const { return place_.is_ours() && app_name_.is_ther
 Result<void> Daemon::take_place_again() {
     LEAT_TRY(place_.take_again());
     accept_programs();  // that have come in time
-    LEAT_TRY(listen_to_programs());
-    LEAT_TRY(control_->listen_again());
+    if (!app_name_.is_there()) LEAT_TRY(listen_to_programs());
+    if (!control_->can_be_found()) LEAT_TRY(control_->listen_again());
     tracing_->show_anew();
     open_log_anew();
     return {};

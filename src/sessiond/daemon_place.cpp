@@ -34,17 +34,21 @@ Result<void> make_shared_directory(const fs::path& path) {
     return {};
 }
 
+Result<void> check_own_directory(const fs::path& directory) {
+    struct stat status {};
+    if (::lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+        return refused("{} is no directory", directory.string());
+    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return refused("{} is not ours alone to write: remove it, or choose another place with LEAT_RUNTIME_DIR",
+                       directory.string());
+    return {};
+}
+
 Result<void> make_own_directory(const Places& places) {
     const mode_t mode = places.only ? 0700 : 0755;
     if (::mkdir(places.directory.c_str(), mode) != 0 && errno != EEXIST)
         return io_error(fmt::format("cannot make {}", places.directory.string()));
-    struct stat status {};
-    if (::lstat(places.directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-        return refused("{} is no directory", places.directory.string());
-    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return refused("{} is not ours alone to write: remove it, or choose another place with LEAT_RUNTIME_DIR",
-                       places.directory.string());
-    return {};
+    return check_own_directory(places.directory);
 }
 
 // Held as long as we live: another daemon that starts meanwhile finds it locked. Whoever removes the directory may do
@@ -61,12 +65,6 @@ Result<UniqueFd> lock_in(const fs::path& directory) {
     }
     errno = ENOENT;
     return io_error(fmt::format("{} is removed again and again", path.string()));
-}
-
-// Where nobody can look, it may be.
-bool is_of_another(const fs::path& lock) {
-    const UniqueFd file(::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    return file.is_open() ? ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 : errno != ENOENT;
 }
 
 }  // namespace
@@ -100,16 +98,23 @@ bool DaemonPlace::is_ours() const { return is_locked_file(lock_, path_of(wire::k
 
 DaemonPlace::Owner DaemonPlace::owner() const {
     if (is_ours()) return Owner::kWe;
-    return is_of_another(path_of(wire::kLockName)) ? Owner::kAnother : Owner::kNobody;
+    if (!check_own_directory(places_.directory)) return Owner::kNobody;
+    const UniqueFd file(::open(path_of(wire::kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.is_open()) return errno == ENOENT ? Owner::kNobody : Owner::kUnknown;
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return Owner::kNobody;
+    return errno == EWOULDBLOCK ? Owner::kAnother : Owner::kUnknown;
 }
 
 Result<void> DaemonPlace::take_again() {
     const Owner before = owner();
     if (before == Owner::kAnother)
         return refused("another session daemon runs already in {}", places_.directory.string());
+    if (before == Owner::kUnknown)
+        return io_error(fmt::format("cannot look who has {}", path_of(wire::kLockName).string()));
     // Programs are looked for in the one that we have open.
     if (!app_parent_.is_there())
-        return fail(ErrorKind::kIo, "{} is not the directory that it was", places_.app_parent.string());
+        return fail(ErrorKind::kIo, "{} is not the directory that it was: restart the daemon",
+                    places_.app_parent.string());
     // Somebody else's may be in the way.
     if (auto made = make_own_directory(places_); !made) return fail(ErrorKind::kIo, "{}", made.error().message);
     if (before != Owner::kWe) lock_ = LEAT_TRY(lock_in(places_.directory));

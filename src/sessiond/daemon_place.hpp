@@ -37,7 +37,9 @@ class DaemonPlace {
     [[nodiscard]] const Places& where() const { return places_; }
     [[nodiscard]] std::filesystem::path path_of(const char* name) const { return places_.directory / name; }
 
-    enum class Owner : std::uint8_t { kWe, kNobody, kAnother };
+    // Who lives there: what others have put in its stead is no daemon's. kUnknown: for want of descriptors, say; errno
+    // says why.
+    enum class Owner : std::uint8_t { kWe, kNobody, kAnother, kUnknown };
     [[nodiscard]] Owner owner() const;
     [[nodiscard]] bool is_ours() const;
     // What is missing of it is made again. kRefused: another daemon is there; anything else may pass.

@@ -454,29 +454,38 @@ void Tracing::show_marks_anew() {
 }
 
 void Tracing::keep_shown() {
+    show_whether_active();
     const bool is_shown = !active_.is_open() || is_locked_file(active_, parameters_.place->path_of(wire::kActiveName));
     if (!is_shown) show_marks_anew();
+    if (!has_found_anew_) find_programs_anew();
 }
 
 // Those that another daemon finds are its own to switch.
 void Tracing::leave_programs_of_another() {
     if (parameters_.place->owner() != DaemonPlace::Owner::kAnother) return;
-    for (const FileId& id : directories_->named()) applications_.remove(id);
+    for (const auto& [id, uid] : directories_->named()) forget(id);
 }
 
-// What they were told last is not known any more.
+// What they were told last is not known any more. For want of descriptors, some are found later.
 void Tracing::find_programs_anew() {
     AppDirectories::News again;
-    for (const FileId& id : directories_->named()) {
-        const TracedFile* const file = applications_.find(id);
-        if (file == nullptr) continue;
-        auto found = directories_->open_again(id, file->application.uid);
-        if (!found) continue;
-        counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
-        applications_.remove(id);
-        again.found.push_back(*std::move(found));
+    has_found_anew_ = true;
+    for (const auto& [id, uid] : directories_->named()) {
+        if (auto found = directories_->open_again(id, uid)) {
+            forget(id);
+            again.found.push_back(*std::move(found));
+        } else if (are_descriptors_scarce()) {
+            has_found_anew_ = false;
+        }
     }
     handle(std::move(again));
+}
+
+// For now: what it has counted is known when it is found again.
+void Tracing::forget(const FileId& id) {
+    if (const TracedFile* const file = applications_.find(id))
+        counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
+    applications_.remove(id);
 }
 
 // Programs that start wait again for a daemon that was deaf for a while: it is not any more.

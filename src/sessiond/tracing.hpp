@@ -218,6 +218,7 @@ class Tracing {
     void show_marks_anew();
     void leave_programs_of_another();
     void find_programs_anew();
+    void forget(const FileId& id);
     Result<void> send_channel(wire::AppConnection& connection, const wire::AttachRequest& request);
     [[nodiscard]] TracedFile* find_file(const wire::RegisteredFile& registered);
     [[nodiscard]] const session::TraceChannel* find_channel(std::uint32_t number, uid_t uid) const;
@@ -231,6 +232,7 @@ class Tracing {
     std::map<std::string, DaemonSession> sessions_;
     std::map<uid_t, std::string> current_;
     bool has_looked_ = false;                        // at programs
+    bool has_found_anew_ = true;                     // all that find_programs_anew() was to find
     bool has_seen_all_ = false;                      // of them, in one look
     bool has_freed_ = false;                         // a trace went away since those that wait for one were asked
     UniqueFd active_;                                // the file that says so, locked

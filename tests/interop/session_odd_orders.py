@@ -754,7 +754,7 @@ class WithoutAPlace(OddOrders):
         self.assertEqual(len(self.lines(directory)), 20)
         self.assertEqual(sorted(path.name for path in self.place.iterdir() if path.suffix != ".app"),
                          ["active", "app.sock", "control.sock", "keeper.sock", "lock", "sessions"])
-        self.assertEqual(len(self.keepers(uid=self.uid)), 1)
+        wait_until(lambda: len(self.keepers(uid=self.uid)) == 1, "the keeper of the one before stays")
         self.assert_next_are_accounted("next", running, uid=self.uid)
         return first
 

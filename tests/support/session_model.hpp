@@ -42,7 +42,8 @@ class ScratchDaemon {
 
     explicit ScratchDaemon(bool is_kept = false) : is_kept_(is_kept) {
         the_log().set_level(Log::Level::kError);
-        for (const auto& path : {scratch_.path(), apps(), outputs()}) {
+        LEAT_CHECK(::chmod(scratch_.path().c_str(), 0755) == 0);
+        for (const auto& path : {apps(), outputs()}) {
             std::filesystem::create_directories(path);
             LEAT_CHECK(::chmod(path.c_str(), 01777) == 0);
         }
@@ -62,6 +63,21 @@ class ScratchDaemon {
         tracing_.reset();
         keeper_.reset();
         begin();
+    }
+
+    // Another daemon, without sessions, has the place for a while. This one may notice that before it has it again.
+    void lose_place(bool is_noticed) {
+        LEAT_CHECK(std::filesystem::remove(place_->path_of(wire::kLockName)));
+        {
+            auto place = sessiond::DaemonPlace::take(place_->where(), UniqueFd());
+            LEAT_CHECK(place);
+            auto another = sessiond::Tracing::create({.place = &*place, .mailbox = &*mailbox_});
+            LEAT_CHECK(another);
+            (void)(*another)->order_all();
+            if (is_noticed) (void)tracing_->order_all();
+        }
+        LEAT_CHECK(place_->take_again());
+        tracing_->show_anew();
     }
 
     [[nodiscard]] std::filesystem::path apps() const { return scratch_.path() / "apps"; }
@@ -136,7 +152,7 @@ class SessionModel {
 
     // Takes one random step.
     void step() {
-        static constexpr std::array<void (SessionModel::*)(), 26> kSteps{
+        static constexpr std::array<void (SessionModel::*)(), 29> kSteps{
             &SessionModel::create,         &SessionModel::create,
             &SessionModel::destroy,        &SessionModel::start,
             &SessionModel::start,          &SessionModel::start,
@@ -150,6 +166,8 @@ class SessionModel {
             &SessionModel::begin_program,  &SessionModel::begin_program,
             &SessionModel::end_program,    &SessionModel::scribble,
             &SessionModel::kill_daemon,    &SessionModel::kill_daemon,
+            &SessionModel::lose_place,     &SessionModel::lose_place,
+            &SessionModel::rotate,
         };
         ++steps_;
         (this->*kSteps[choose_(kSteps.size())])();
@@ -177,6 +195,7 @@ class SessionModel {
     [[nodiscard]] std::uint64_t rotated() const { return rotated_; }
     [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
     [[nodiscard]] std::uint64_t kills() const { return kills_; }
+    [[nodiscard]] std::uint64_t losses() const { return losses_; }
 
   private:
     struct Rule {
@@ -405,6 +424,11 @@ class SessionModel {
         ++kills_;
     }
 
+    void lose_place() {
+        daemon_.lose_place(choose_(2) == 0);
+        ++losses_;
+    }
+
     // Programs ---------------------------------------------------------------------------------------------------
 
     // Only root can make files of others.
@@ -595,6 +619,7 @@ class SessionModel {
     std::uint64_t rotated_ = 0;
     std::uint64_t refusals_ = 0;
     std::uint64_t kills_ = 0;
+    std::uint64_t losses_ = 0;  // of the daemon's place
     std::string violation_;
 };
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kSteps = 120;
 
 TEST(SessionModel, TracepointsAreOnForWhatTheSessionsSayAndForNothingElse) {
     struct {
-        std::uint64_t histories, actions, loaded, rotated, refusals, kills;
+        std::uint64_t histories, actions, loaded, rotated, refusals, kills, losses;
     } sum{};
     test::run_histories<SessionModel>(kSeeds, kSteps, [&](const SessionModel& model) {
         ++sum.histories;
@@ -24,13 +24,15 @@ TEST(SessionModel, TracepointsAreOnForWhatTheSessionsSayAndForNothingElse) {
         sum.rotated += model.rotated();
         sum.refusals += model.refusals();
         sum.kills += model.kills();
+        sum.losses += model.losses();
     });
     if (sum.histories < kSeeds.count) return;
-    EXPECT_GT(sum.actions, kSeeds.count * 10);
+    EXPECT_GT(sum.actions, kSeeds.count * 5);
     EXPECT_GT(sum.loaded, kSeeds.count / 2);
-    EXPECT_GT(sum.rotated, kSeeds.count / 5);
+    EXPECT_GT(sum.rotated, kSeeds.count / 10);
     EXPECT_GT(sum.refusals, kSeeds.count * 5);
     EXPECT_GT(sum.kills, kSeeds.count * 3);
+    EXPECT_GT(sum.losses, kSeeds.count * 3);
 }
 
 }  // namespace
