@@ -104,11 +104,11 @@ bool records(const session::Session& session, const TracedFile& file) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
+Result<std::unique_ptr<Tracing>> Tracing::create(const Parameters& parameters) {
     const Places& places = parameters.place->where();
     auto directories = LEAT_TRY(
         AppDirectories::open(places.app_parent, places.only, [place = parameters.place] { return place->is_ours(); }));
-    return std::unique_ptr<Tracing>(new Tracing(std::move(parameters), std::move(directories)));
+    return std::unique_ptr<Tracing>(new Tracing(parameters, std::move(directories)));
 }
 
 void Tracing::sweep() {

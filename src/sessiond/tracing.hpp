@@ -95,7 +95,7 @@ class Tracing {
         std::uint64_t max_memory = 0;  // bytes of all rings of CPUs; 0: no limit
     };
     // Looks at no program yet: see order_all().
-    static Result<std::unique_ptr<Tracing>> create(Parameters parameters);
+    static Result<std::unique_ptr<Tracing>> create(const Parameters& parameters);
     // Goes on with what another daemon has left. Before anything else.
     Result<void> adopt(Keeper::Kept kept);
 
@@ -172,8 +172,8 @@ class Tracing {
     void keep();
 
   private:
-    explicit Tracing(Parameters parameters, std::unique_ptr<AppDirectories> directories)
-        : parameters_(std::move(parameters)),
+    explicit Tracing(const Parameters& parameters, std::unique_ptr<AppDirectories> directories)
+        : parameters_(parameters),
           directories_(std::move(directories)),
           applications_(lane(), budgets_),
           ring_memory_(parameters_.max_memory, !parameters_.place->where().only) {}
