@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sessiond/default_places.hpp"
 #include "sessiond/request.hpp"
 #include "sessiond/tracing.hpp"
 
@@ -79,6 +80,7 @@ class Commands {
     std::optional<Answer> not_built(Call& call);
 
     Tracing& tracing_;
+    DefaultPlaces default_places_{};
     std::function<void()> when_ended_{};  // none: the daemon does not end
 };
 

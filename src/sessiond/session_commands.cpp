@@ -46,16 +46,7 @@ Result<fs::path> home_of(const Client& client) {
     return entry.pw_dir;
 }
 
-// HOME/leat-traces/NAME-DATE
-fs::path default_directory(const fs::path& home, const std::string& session) {
-    const fs::path base = home / "leat-traces" / fmt::format("{}-{}", session, local_time_text("%Y%m%d-%H%M%S"));
-    fs::path path = base;
-    std::error_code error;
-    for (int i = 2; fs::exists(path, error); ++i) path = fmt::format("{}-{}", base.string(), i);
-    return path;
-}
-
-Result<Place> place_of(Members& members, const Client& client, const std::string& session) {
+Result<Place> place_of(Members& members, const Client& client, const std::string& session, DefaultPlaces& places) {
     auto directory = members.text("directory");
     const auto home = members.text("home");
     const auto output = members.text("output");
@@ -78,7 +69,9 @@ Result<Place> place_of(Members& members, const Client& client, const std::string
     for (const auto& [name, path] : {std::pair("directory", directory), std::pair("home", home)})
         if (path && (!path->starts_with('/') || path->find('\0') != std::string::npos))
             return bad_usage("\"{}\" is no absolute path", name);
-    if (!directory) directory = default_directory(home ? fs::path(*home) : LEAT_TRY(home_of(client)), session);
+    if (!directory)
+        directory =
+            places.next(home ? fs::path(*home) : LEAT_TRY(home_of(client)), session, local_time_text("%Y%m%d-%H%M%S"));
     place.destination.directory = fs::path(*directory).lexically_normal();
     return place;
 }
@@ -219,7 +212,7 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
 
 std::optional<Commands::Answer> Commands::create(Call& call) {
     const std::string name = call.members.needed_text("session");
-    auto place = place_of(call.members, call.client, name);
+    auto place = place_of(call.members, call.client, name, default_places_);
     const session::Limits limits = read_limits(call.members);
     const bool is_for_snapshots = call.members.truth("snapshot").value_or(false);
     std::vector<std::string> snapshot_on = read_snapshot_on(call.members);
@@ -484,7 +477,7 @@ std::optional<Commands::Answer> Commands::load(Call& call) {
         return unsupported("this is no session of version {}, as leat save writes it", kDefinitionVersion);
     const std::string saved_name = members.needed_text("name");
     auto definition = read_definition(members);
-    auto place = place_of(members, call.client, other_name.value_or(saved_name));
+    auto place = place_of(members, call.client, other_name.value_or(saved_name), default_places_);
     // The request is one that can be understood: it is what somebody has saved that cannot.
     if (!definition) return refused("{}", definition.error().message);
     for (const session::Channel& channel : definition->parameters.channels)

@@ -2,6 +2,7 @@
 """Programs that lie to the session daemon, or do not speak to it. Each costs its own user its events, with a reason in
 the log, and nobody else anything."""
 import fcntl
+import json
 import os
 import random
 import re
@@ -388,6 +389,44 @@ class Places(SessionTest):
         self.assertIn(f"cannot use {self.runtime}/apps", refused.log())
         self.assertEqual(refused.stop(), 1)
         self.assertEqual(stat.S_IMODE(ours.stat().st_mode), 0o700)
+
+
+def mounted_silent(fuse, directory):
+    """Executes what follows where this directory is on a file system that answers nothing until the descriptor is closed."""
+    options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0,allow_other"
+    script = f'mount -i -t fuse -o {options} none "{directory}" && exec "$@" {fuse}>&-'
+    return ("unshare", "--mount", "bash", "-c", script, "bash")
+
+
+def has_silent_file_systems():
+    if not IS_TWO or not os.path.exists("/dev/fuse"):
+        return False
+    fuse = os.open("/dev/fuse", os.O_RDWR)
+    try:
+        return subprocess.run([*mounted_silent(fuse, "/mnt"), "true"], pass_fds=[fuse], stderr=subprocess.DEVNULL,
+                              check=False).returncode == 0
+    finally:
+        os.close(fuse)
+
+
+class Homes(SessionTest):
+    @needs(has_silent_file_systems(), "silent-file-systems")
+    def test_home_that_does_not_answer(self):
+        """As a network's that is down, or that of a user who means harm. Others are served."""
+        home = self.directory / "home"
+        home.mkdir()
+        fuse = os.open("/dev/fuse", os.O_RDWR)
+        daemon = self.daemon(wrapper=mounted_silent(fuse, home), pass_fds=[fuse])
+        self.addCleanup(os.close, fuse)  # before the daemon ends
+        tasks = f"/proc/{daemon.process.pid}/task"
+        threads = len(os.listdir(tasks))
+        waiting = daemon.connect()
+        self.addCleanup(waiting.close)
+        waiting.sendall(json.dumps({"version": 1, "verb": "create", "session": "silent", "home": str(home)}).encode() + b"\n")
+        wait_until(lambda: len(os.listdir(tasks)) > threads, "its thread does not begin")
+        self.create_active("web", "order:*")
+        self.program().do("emit 10")
+        self.leat("destroy", "web")
 
 
 class Rings(HostileTest):
