@@ -279,6 +279,11 @@ Result<std::optional<Keeper>> Keeper::find(const fs::path& directory, Kept& kept
     return keeper;
 }
 
+bool Keeper::lives_in(const fs::path& directory) {
+    const auto client = connect(directory / wire::kKeeperSocketName);
+    return !client || *client;
+}
+
 Result<Keeper> Keeper::start(const fs::path& directory) {
     const fs::path socket = directory / wire::kKeeperSocketName;
     ::unlink(socket.c_str());

@@ -37,6 +37,8 @@ class Keeper {
     // it lives and cannot be taken over; it keeps what it has for another daemon. Both functions are for who holds the
     // daemon's lock.
     static Result<std::optional<Keeper>> find(const std::filesystem::path& directory, Kept& kept);
+    // Whether one lives there, perhaps with the sessions of a daemon that was killed. It stays as it is.
+    static bool lives_in(const std::filesystem::path& directory);
     // Starts one there, where find() has found none. Only while there is one thread: it forks.
     static Result<Keeper> start(const std::filesystem::path& directory);
 

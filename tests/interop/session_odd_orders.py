@@ -768,6 +768,22 @@ class WithoutAPlace(OddOrders):
     def test_ended_before_it_is_noticed(self):
         self.assert_next_has_it(SessionDaemon.stop)
 
+    def test_one_that_came_and_was_killed_left_its_sessions_there(self):
+        first = self.daemon(uid=self.uid)
+        directory = self.create_active("web", "order:tick", uid=self.uid)
+        self.emitted(10, first)
+        second = self.daemon(uid=self.uid)
+        self.create_active("next", "order:tick", uid=self.uid)
+        self.kill(second)
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(first.process.wait(PATIENCE), 0)
+        self.assertIn("the sessions of another session daemon that was killed wait there", first.log())
+        self.assertEqual(len(self.lines(directory)), 20)
+        self.start_again(second)
+        running = self.program(uid=self.uid)
+        self.wait_for_programs(running, uid=self.uid)
+        self.assert_next_are_accounted("next", running, uid=self.uid)
+
     def test_next_is_in_the_same_directory(self):
         """Whose files were removed. They are the next daemon's to switch."""
         first = self.daemon(uid=self.uid)
