@@ -184,9 +184,13 @@ Result<void> RingSet::map(std::uint32_t index) const {
     LEAT_CHECK(index < geometry_.ring_count());
     if (is_mapped_[index].load(std::memory_order_acquire)) return {};
     const int sharing = memory_ == Memory::kCopy ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
-    LEAT_TRY(map_ring(place_of(index), fd(), geometry_.ring_size, index, sharing));
-    is_mapped_[index].store(true, std::memory_order_release);
-    return {};
+    const bool is_shared_out = maps_ != nullptr && index >= geometry_.cpu_rings;
+    if (is_shared_out && !maps_->take_one())
+        return fail(ErrorKind::kIo, "cannot map a ring of a thread: its user has all that one may (vm.max_map_count)");
+    auto mapped = map_ring(place_of(index), fd(), geometry_.ring_size, index, sharing);
+    const bool was_mapped = mapped && is_mapped_[index].exchange(true, std::memory_order_acq_rel);
+    if (is_shared_out && (!mapped || was_mapped)) maps_->give_one_back();
+    return mapped;
 }
 
 RingSetHeader& RingSet::header() const {

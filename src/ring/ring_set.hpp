@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "ring/block_reader.hpp"
+#include "ring/map_share.hpp"
 #include "ring/ring_format.hpp"
 #include "ring/ring_reader.hpp"
 
@@ -75,6 +76,8 @@ class RingSet {
     [[nodiscard]] RingHeader& ring(std::uint32_t index) const;
     [[nodiscard]] RingSetHeader& header() const;
 
+    // From now on, rings of threads are mapped as long as the share has some left. Before anybody maps one.
+    void share_maps(std::shared_ptr<MapShare> share) { maps_ = std::make_unique<MapsOfShare>(std::move(share)); }
     // Maps a ring, if it is not mapped yet. Then ring() cannot fail.
     Result<void> map(std::uint32_t index) const;
     // How many rings are in use: those of CPUs, and all of threads behind them that are, or could be, mapped by now.
@@ -119,6 +122,7 @@ class RingSet {
     // Rings of threads are mapped when they are used: hosts have many ring sets, and a process may have 65,530
     // mappings.
     std::unique_ptr<std::atomic<bool>[]> is_mapped_;  // NOLINT(*-avoid-c-arrays): of atomics there is no vector
+    std::unique_ptr<MapsOfShare> maps_;               // null: all that there are
     RingSetGeometry geometry_{};
     std::uint64_t created_ = 0;
 };

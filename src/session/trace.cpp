@@ -223,6 +223,7 @@ Result<std::unique_ptr<Trace>> Trace::create(const Parameters& parameters, std::
 }
 
 void Trace::add_channel(const Channel& channel, std::uint32_t number, ring::RingSet rings) {
+    if (parameters_.claim.maps != nullptr) rings.share_maps(parameters_.claim.maps);
     channels_.push_back(std::make_unique<TraceChannel>(channel, channels_.size(), number, std::move(rings), clock_,
                                                        events_, parameters_.budget));
 }

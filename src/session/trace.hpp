@@ -130,8 +130,11 @@ std::uint32_t next_channel_number(wire::Lane lane);
 // The part of a session that is stored as one trace: that of one user and ABI, or of one process.
 class Trace {
   public:
-    // Of memory, given back when nobody has it any more.
-    using Claim = std::shared_ptr<const void>;
+    // What its rings have of what there is for all.
+    struct Claim {
+        std::shared_ptr<const void> memory{};    // given back when nobody has it any more
+        std::shared_ptr<ring::MapShare> maps{};  // for rings of threads; null: as many as there are
+    };
     struct Parameters {
         std::string session_name{};
         RegistryKey key{};
@@ -143,7 +146,7 @@ class Trace {
         bool is_kept = false;
         // Where its memory is in files, which outlive everything: the directory of its session. Empty: they have none.
         std::filesystem::path memory_directory{};
-        Claim claim{};  // of its rings
+        Claim claim{};
         // Further lines of the metadata's `env` block; keys are those of C identifiers.
         std::vector<ctf::EnvironmentEntry> environment{};
         // Of its clock; none: the system's.

@@ -256,14 +256,14 @@ Result<void> Tracing::adopt_trace(DaemonSession& session, const json& described,
     known.parameters.session_name = session.session.name();
     known.parameters.lane = lane();
     known.parameters.budget = &budgets_[known.parameters.key.uid];
-    known.parameters.claim =
-        ring_memory_.claim_anyway(known.parameters.key.uid, session::Trace::ring_memory(session.session.channels()));
+    const auto& channels = session.session.channels();
+    known.parameters.claim = ring_memory_.claim_anyway(known.parameters.key.uid, session::Trace::ring_memory(channels),
+                                                       channels.size() * ring::possible_cpus());
     std::vector<UniqueFd> memory = take_memory(kept, id);
     if (memory.empty()) return not_found("its memory is not there");
     UniqueFd progress_memory = std::move(memory.back());
     memory.pop_back();
-    auto trace =
-        LEAT_TRY(session::Trace::adopt(known.parameters, session.session.channels(), known.shape, std::move(memory)));
+    auto trace = LEAT_TRY(session::Trace::adopt(known.parameters, channels, known.shape, std::move(memory)));
     auto progress = LEAT_TRY(consumer::Progress::adopt(std::move(progress_memory), trace->ring_counts()));
     TracePart& part = session.parts[trace.get()];
     part = {.id = id, .progress = std::make_unique<consumer::Progress>(std::move(progress))};

@@ -4,32 +4,45 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 
 #include "base/result.hpp"
+#include "ring/map_share.hpp"
 #include "session/trace.hpp"
 
 namespace leat::sessiond {
 
-// Shares out the memory of rings: what traces have claimed takes no more than there is. Outlives the claims. One
-// thread.
+// Shares out what rings take: their memory, and their mappings, of which a process has so many at most. Outlives the
+// claims. One thread.
 class RingMemory {
   public:
-    // Where all users are traced, nobody gets more than half of it: so there is something left for others. 0: there is
-    // no limit.
-    RingMemory(std::uint64_t max_bytes, bool is_of_all_users)
-        : max_bytes_(max_bytes), is_of_all_users_(is_of_all_users) {}
+    struct Limits {
+        std::uint64_t bytes = 0;  // of rings of CPUs; 0: there is no limit
+        std::uint64_t rings = 0;  // that can be mapped; likewise
+    };
+    // Where all users are traced, nobody gets more than half of it: so there is something left for others.
+    RingMemory(Limits limits, bool is_of_all_users) : limits_(limits), is_of_all_users_(is_of_all_users) {}
+    // As many as vm.max_map_count allows; 0 if that is not known.
+    static std::uint64_t rings_to_map();
 
-    Result<session::Trace::Claim> claim(uid_t uid, std::uint64_t bytes);
+    // `rings`: of CPUs, which are mapped at once.
+    Result<session::Trace::Claim> claim(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
     // Of a trace that is there already.
-    session::Trace::Claim claim_anyway(uid_t uid, std::uint64_t bytes);
+    session::Trace::Claim claim_anyway(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
 
   private:
-    void give_back(uid_t uid, std::uint64_t bytes);
+    struct OfUser {
+        std::uint64_t bytes = 0;
+        std::shared_ptr<ring::MapShare> maps{};  // null: as many as there are
+    };
+    OfUser& of_user(uid_t uid);
+    session::Trace::Claim take(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
+    void give_back(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
 
-    std::uint64_t max_bytes_;
+    Limits limits_;
     bool is_of_all_users_;
     std::uint64_t claimed_ = 0;
-    std::map<uid_t, std::uint64_t> by_user_{};
+    std::map<uid_t, OfUser> by_user_{};
 };
 
 }  // namespace leat::sessiond

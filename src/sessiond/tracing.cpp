@@ -654,7 +654,8 @@ void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session
 
 Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::size_t channels,
                                              std::uint64_t bytes) {
-    if (!are_descriptors_scarce(kDescriptorsOfTrace + channels)) return ring_memory_.claim(key.uid, bytes);
+    if (!are_descriptors_scarce(kDescriptorsOfTrace + channels))
+        return ring_memory_.claim(key.uid, bytes, channels * ring::possible_cpus());
     log_want_of_descriptors("programs wait for rings");
     return refused("too many open files: raise the daemon's limit (RLIMIT_NOFILE: ulimit -n, LimitNOFILE of systemd)");
 }

@@ -176,7 +176,8 @@ class Tracing {
         : parameters_(parameters),
           directories_(std::move(directories)),
           applications_(lane(), budgets_),
-          ring_memory_(parameters_.max_memory, !parameters_.place->where().only) {}
+          ring_memory_({.bytes = parameters_.max_memory, .rings = RingMemory::rings_to_map()},
+                       !parameters_.place->where().only) {}
 
     // What a session has had before this daemon.
     struct Before {

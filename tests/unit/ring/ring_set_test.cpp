@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
+
 #include "ring/ring_format.hpp"
 #include "support/ring_memory.hpp"
 
@@ -135,6 +138,24 @@ TEST(RingSet, MemoryThatCanShrinkIsNotAdopted) {
     ASSERT_EQ(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL), 0);
     EXPECT_FALSE(RingSet::adopt(std::move(unsealed), kGeometry, 5));
     EXPECT_FALSE(RingSet::adopt(UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)), kGeometry, 5));
+}
+
+// Programs say how many they use.
+TEST(RingSet, ThreadsHaveAsManyRingsMappedAsTheirShare) {
+    constexpr RingSetGeometry kWithThreads{.ring_size = kMinRingSize, .cpu_rings = 2, .thread_rings = 4};
+    const auto share = std::make_shared<MapShare>(3);
+    std::optional first(*RingSet::create(kWithThreads, 5));
+    first->share_maps(share);
+    EXPECT_TRUE(first->map(0));
+    for (const std::uint32_t ring : {2U, 3U, 2U}) EXPECT_TRUE(first->map(ring));
+    RingSet second = *RingSet::create(kWithThreads, 5);
+    second.share_maps(share);
+    second.header().thread_rings_used = ~0U;
+    EXPECT_EQ(second.mapped_in_use(), 3U);
+    EXPECT_FALSE(second.map(3));
+    first.reset();
+    EXPECT_EQ(second.mapped_in_use(), 5U);
+    EXPECT_FALSE(second.map(5));
 }
 
 TEST(RingSize, PowersOfTwoWithinBounds) {
