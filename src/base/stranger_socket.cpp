@@ -57,11 +57,14 @@ bool has_unread(int socket) {
     return size > 0 || (message.msg_controllen != 0 && !is_stream(socket));
 }
 
-// A number that a socket has while a thread copies the descriptors up to it. It is taken with the first connection, so
-// there are few below. Whatever else is open stays with us: files of a network are written out when a copy is closed.
+// A number that a socket has while a thread copies the descriptors up to it.
 class LowNumber {
   public:
-    // False: there were no descriptors.
+    void reserve() {
+        nothing_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        low_ = duplicate(nothing_.get());
+    }
+    // False: there is none.
     [[nodiscard]] bool give(const UniqueFd& socket) const { return put(socket); }
     void take_back() const { (void)put(nothing_); }
     [[nodiscard]] int get() const { return low_.get(); }
@@ -71,12 +74,12 @@ class LowNumber {
         return low_.is_open() && ::dup3(file.get(), low_.get(), O_CLOEXEC) >= 0;
     }
 
-    UniqueFd nothing_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-    UniqueFd low_{duplicate(nothing_.get())};
+    UniqueFd nothing_{};
+    UniqueFd low_{};
 };
 
-const LowNumber& low_number() {
-    static const LowNumber low;
+LowNumber& low_number() {
+    static LowNumber low;
     return low;
 }
 
@@ -134,6 +137,8 @@ void close_all_in_background(UniqueFd socket) {
 
 }  // namespace
 
+void StrangerSocket::reserve_low_number() { low_number().reserve(); }
+
 bool StrangerSocket::brings_descriptors() const {
     char byte = 0;
     msghdr message{};
@@ -150,7 +155,6 @@ ssize_t StrangerSocket::receive(std::span<char> bytes) const {
 }
 
 StrangerSocket::StrangerSocket(UniqueFd socket) : socket_(std::move(socket)) {
-    (void)low_number();
     // [unix(7)]: urgent bytes bring descriptors, too. Nobody looks at them unless they come in their turn.
     const int yes = 1;
     ::setsockopt(get(), SOL_SOCKET, SO_OOBINLINE, &yes, sizeof yes);

@@ -28,6 +28,10 @@ class StrangerSocket {
     StrangerSocket& operator=(const StrangerSocket&) = delete;
     ~StrangerSocket();
 
+    // For a process that will have many descriptors, while it has few, and one thread: whoever closes a socket copies
+    // those up to that number alone. Closing a copy of a file of a network writes out what is there.
+    static void reserve_low_number();
+
     [[nodiscard]] int get() const { return socket_.get(); }
     // Whether the message that comes next has any: then nobody who wants none should receive it.
     [[nodiscard]] bool brings_descriptors() const;

@@ -19,6 +19,7 @@
 
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
+#include "base/stranger_socket.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
 #include "cli/empty_values.hpp"
@@ -186,6 +187,7 @@ Result<sessiond::Daemon::End> start(const Options& options, std::optional<Backgr
     LEAT_TRY(open_log(options));
     // Each traced program costs us a descriptor.
     (void)raise_descriptor_limit();
+    StrangerSocket::reserve_low_number();
     const char* const variable = std::getenv(kGoesOnVariable);
     const auto from_before = variable == nullptr ? std::nullopt : std::optional<std::string>(variable);
     ::unsetenv(kGoesOnVariable);

@@ -132,15 +132,18 @@ void forbid(unsigned call) {
 }
 
 TEST(StrangerSocketTest, OneWayToOwnDescriptorsIsEnough) {
-    for (const unsigned call : {SYS_close_range, SYS_unshare}) {
-        std::thread([call] {
-            forbid(call);
-            Pair pair(SOCK_SEQPACKET);
-            Lingering lingering;
-            lingering.go_through(pair.theirs.get());
-            close_at_once(pair.ours);
-            EXPECT_TRUE(lingering.is_closed());
-        }).join();
+    for (const bool has_low_number : {false, true}) {
+        if (has_low_number) StrangerSocket::reserve_low_number();
+        for (const unsigned call : {SYS_close_range, SYS_unshare}) {
+            std::thread([call] {
+                forbid(call);
+                Pair pair(SOCK_SEQPACKET);
+                Lingering lingering;
+                lingering.go_through(pair.theirs.get());
+                close_at_once(pair.ours);
+                EXPECT_TRUE(lingering.is_closed());
+            }).join();
+        }
     }
 }
 
