@@ -176,9 +176,16 @@ void remove_some_dead_files(int directory, uint32_t wanted) {
 
 constexpr mode_t kFileMode = 0600;  // whatever the umask says
 
+// A signal that waits ends it, also one whose handler wants calls restarted.
+long allocate_blocks(int fd, uint64_t size) {
+    long result = 0;
+    do result = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(size));
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
 bool allocate(int fd, uint64_t allocated, uint64_t size) {
-    return syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated)) == 0 &&
-           ftruncate(fd, static_cast<off_t>(size)) == 0;
+    return allocate_blocks(fd, allocated) == 0 && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
 // A daemon may hold the new file's lock just now, to see whether its program is dead. A program of an earlier version
@@ -205,10 +212,7 @@ bool may_have_files_of(uint64_t size) {
 
 // A sandbox may forbid it. Then memory comes with use, as it does nearly everywhere.
 bool make_room(int fd, uint64_t allocated, uint64_t size) {
-    long result = 0;
-    do result = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated));
-    while (result != 0 && errno == EINTR);
-    const bool is_refused = result != 0 && (errno == ENOSPC || errno == ENOMEM);
+    const bool is_refused = allocate_blocks(fd, allocated) != 0 && (errno == ENOSPC || errno == ENOMEM);
     return !is_refused && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 

@@ -148,6 +148,13 @@ bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write wr
     return outcome != WriteOutcome::kChanged;
 }
 
+// Who writes, by what is known before anything is asked of the kernel: a signal handler may fork at any time, and its
+// child comes back with what its parent was told.
+struct Writer {
+    uint32_t process = process_number();
+    uint32_t generation = process_generation();
+};
+
 // A program may fork while its event is written: in a context's get(), or in a signal handler that interrupts a wait
 // for room. The child comes here, too, with what was made ready for its parent.
 bool is_in_child(uint32_t process) { return __atomic_load_n(&process_page->number, __ATOMIC_RELAXED) != process; }
@@ -241,7 +248,7 @@ void append_contexts_of_call(CallWriter& made, const Record& record) {
 
 // Leaves no trace in the thread-local state: that is another task's. Its parent cannot go on before it does, so it does
 // not wait.
-bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
+bool write_as_guest(const Record& record, const Writer& writer, const Task& task, uint64_t now) {
     const Channel& channel = record.channel;
     const GuestRing ring(channel, task.tid);
     if (ring.get() == nullptr) {
@@ -251,7 +258,7 @@ bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
     CallWriter made;
     make_writer(made.roomy, channel, task);
     append_contexts_of_call(made, record);
-    return write_to_ring_of_thread(record, made.roomy.base, *ring.get(), process_number(), now, false);
+    return write_to_ring_of_thread(record, made.roomy.base, *ring.get(), writer.process, now, false);
 }
 
 // Daemons have clocks of their own.
@@ -269,13 +276,14 @@ bool must_ask(const Channel& channel, uint64_t now) {
 
 // Fills in what the thread keeps for the channel, as far as that is needed. `task`: who runs, if that was asked.
 // Call it while is_filling is set.
-ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
+ThreadChannel& prepare(const Channel& channel, uint32_t generation, const Task* task, uint64_t now) {
     const bool is_stale =
         task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestContextAge);
     // The other channels' contexts are as old.
     if (is_stale) forget_contexts();
     ThreadChannel* mine = find_filled(channel, channel_key(channel.number));
-    if (mine == nullptr) mine = &refresh_thread_state(channel, task != nullptr ? *task : running_task(channel), now);
+    if (mine == nullptr)
+        mine = &refresh_thread_state(channel, generation, task != nullptr ? *task : running_task(channel), now);
     last_write(channel) = static_cast<int64_t>(now);
     ThreadChannel& kept = note_miss(*mine);
     go_straight_if_possible(kept);
@@ -284,9 +292,8 @@ ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
 
 // By a thread that is its own. A signal handler that interrupts it in between finds the flag, and leaves what the
 // thread keeps as it is.
-bool write_as_owner(const Record& record, const Task* task, uint64_t now) {
+bool write_as_owner(const Record& record, const Writer& writer, const Task* task, uint64_t now) {
     const Channel& channel = record.channel;
-    const uint32_t process = process_number();
     RingHeader* ring = nullptr;
     CallWriter made;
     {
@@ -298,19 +305,19 @@ bool write_as_owner(const Record& record, const Task* task, uint64_t now) {
         if (filling.was_set()) {
             make_writer(made.roomy, channel, task != nullptr ? *task : running_task(channel));
         } else {
-            ThreadChannel& mine = prepare(channel, task, now);
+            ThreadChannel& mine = prepare(channel, writer.generation, task, now);
             made.roomy.take_over(mine.writer);
             if (!channel.has_rseq) ring = own_ring(mine, now);
         }
     }
     append_contexts_of_call(made, record);
     // It does not begin anew: that would ask the program again, and each child would have another one.
-    if (is_in_child(process)) {
+    if (is_in_child(writer.process)) {
         count_in(channel, DiscardReason::kInterrupted);
         return true;
     }
-    return channel.has_rseq ? write_to_cpu_ring(record, made.roomy.base, process, now)
-                            : write_to_own_ring(record, made.roomy.base, ring, process, now);
+    return channel.has_rseq ? write_to_cpu_ring(record, made.roomy.base, writer.process, now)
+                            : write_to_own_ring(record, made.roomy.base, ring, writer.process, now);
 }
 
 }  // namespace
@@ -329,11 +336,12 @@ bool write_record(const Record& record) {
         count_in(channel, DiscardReason::kTooLarge);
         return true;
     }
+    const Writer writer;
     const uint64_t now = ring::clock_now(*channel.map.clock);
     const bool is_filled = find_filled(channel, channel_key(channel.number)) != nullptr;
-    if (is_filled && !must_ask(channel, now)) return write_as_owner(record, nullptr, now);
+    if (is_filled && !must_ask(channel, now)) return write_as_owner(record, writer, nullptr, now);
     const Task task = running_task(channel);
-    return task.owns_thread ? write_as_owner(record, &task, now) : write_as_guest(record, task, now);
+    return task.owns_thread ? write_as_owner(record, writer, &task, now) : write_as_guest(record, writer, task, now);
 }
 
 __attribute__((noinline)) void count_in(const Channel& channel, DiscardReason reason) {

@@ -127,7 +127,8 @@ void leat_module_load(leat_module* module) {
 }
 
 void leat_module_unload(leat_module* module) {
-    if (module->is_registered == 0) return;
+    // A guest that cannot execute, and ends by exit(), runs destructors in its parent's memory.
+    if (module->is_registered == 0 || is_guest()) return;
     // A signal handler ends the process, and has interrupted setuid() or a thread that loads a library.
     if (RegistrationLock::is_ours()) return mark_all_ended();
     const int saved_errno = errno;

@@ -7,8 +7,10 @@
 
 using leat::tracer::thread_state;
 
-// The next event does not go straight, so it is seen that the thread is shared.
+// The next event does not go straight, so it is seen that the thread is shared. Whose process it is must be known
+// before a guest asks: it would take itself for that.
 void leat_thread_share() {
+    (void)leat::tracer::process_pid();
     ++thread_state.is_shared;
     leat::tracer::do_not_go_straight();
 }

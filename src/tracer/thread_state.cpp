@@ -45,10 +45,9 @@ void ThreadChannel::note_lane(uint32_t lane) {
     part.actions = offsetof(wire::ControlEntry, first) + lane * sizeof(wire::ControlEntry::first[0]);
 }
 
-ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now) {
+ThreadChannel& refresh_thread_state(const Channel& channel, uint32_t generation, const Task& task, uint64_t now) {
     ThreadState& thread = thread_state;
     ThreadChannel& mine = place_for(channel);
-    const uint32_t generation = process_generation();
     // Until all is filled in, a signal handler's event must not go straight. It may come between any two of these
     // lines. The fences are for the compiler alone.
     forget(mine);

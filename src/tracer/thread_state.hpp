@@ -75,9 +75,9 @@ inline ThreadChannel* find_filled(const Channel& channel, uint64_t key) {
     return nullptr;
 }
 
-// Fills in what this thread keeps for the channel; `now`: ns. Only for the task that owns the thread, and while
-// is_filling is set. Async-signal-safe; preserves errno.
-ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
+// Fills in what this thread keeps for the channel; `now`: ns; `generation`: of the process, before the task was asked
+// for. Only for the task that owns the thread, and while is_filling is set. Async-signal-safe; preserves errno.
+ThreadChannel& refresh_thread_state(const Channel& channel, uint32_t generation, const Task& task, uint64_t now);
 
 // Each channel is filled in anew by its next event. Call it while is_filling is set.
 void forget_contexts();

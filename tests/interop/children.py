@@ -55,6 +55,9 @@ class Children(Recorded):
     def test_vfork(self):
         self.assert_all_recorded("vfork")
 
+    def test_vfork_that_ends_by_exit(self):
+        self.assert_all_recorded("vfork_exit")
+
     def test_bare_vfork_instruction(self):
         self.assert_all_recorded("raw_vfork")
 

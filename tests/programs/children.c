@@ -4,7 +4,8 @@
  * by how many children.
  *
  *     fork, vfork, raw_vfork (the bare instruction), clone_vfork (CLONE_VM and a stack), clone_vm (likewise, and we are
- *     not asleep meanwhile, but say nothing: both would use one thread-local state), none
+ *     not asleep meanwhile, but say nothing: both would use one thread-local state), none, vfork_exit (its child ends
+ * by exit(), as who forgets _exit(): then destructors run in our memory)
  *
  * Linked with libleat itself, which knows of such children by their calls, also:
  *
@@ -63,6 +64,10 @@ static pid_t make_child(const char* way) {
     pid_t child = -1;
     if (strcmp(way, "fork") == 0) child = fork();
     if (strcmp(way, "vfork") == 0) child = vfork();
+    if (strcmp(way, "vfork_exit") == 0) {
+        child = vfork();
+        if (child == 0) exit(run_child(NULL));
+    }
     if (strcmp(way, "raw_vfork") == 0) child = raw_vfork();
     if (strcmp(way, "syscall_vfork") == 0) child = (pid_t)syscall(SYS_vfork);
     if (child == 0) _exit(run_child(NULL));

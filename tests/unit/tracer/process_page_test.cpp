@@ -6,6 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ring/sanitizers.hpp"
+#include "support/skip.hpp"
+#include "tracer/shared_thread.hpp"
+
 namespace leat::tracer {
 namespace {
 
@@ -51,6 +55,24 @@ TEST_F(ProcessPageTest, GrandchildHasAThirdGeneration) {
                                       const std::uint32_t own = process_generation();
                                       return own != child && own != generation ? 0 : 1;
                                   });
+                              }),
+              0);
+}
+
+// It asks before the child itself does.
+TEST_F(ProcessPageTest, GuestOfABareChildIsNotTakenForIt) {
+#ifdef LEAT_THREAD_SANITIZER
+    LEAT_NEEDS(false, "sanitizers");  // its vfork() is fork()
+#endif
+    EXPECT_EQ(status_of_child(bare_fork,
+                              [] {
+                                  leat_thread_share();
+                                  const pid_t guest = ::vfork();
+                                  if (guest == 0) ::_exit(is_guest() ? 0 : 1);
+                                  int status = -1;
+                                  ::waitpid(guest, &status, 0);
+                                  leat_thread_unshare();
+                                  return status == 0 && !is_guest() ? 0 : 1;
                               }),
               0);
 }

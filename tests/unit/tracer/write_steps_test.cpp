@@ -155,6 +155,38 @@ TEST(WriteSteps, ChildOfASignalHandlerIsNotItsParent) {
     }
 }
 
+// The same anywhere while all is asked for. What its parent was told is not the child's.
+TEST(WriteSteps, ChildOfASignalHandlerIsNotTakenForItsParent) {
+    test::AttachedTracer tracer;
+    tracer.do_without_rseq();
+    ASSERT_NE(::signal(SIGUSR1, fork_once), SIG_ERR);
+    const test::Shared<pid_t> child_of_handler;
+    const test::Shared<pid_t> known_as;
+    constexpr std::size_t kStride = 7;
+    for (std::size_t at = 0; !HasFailure(); at += kStride) {
+        test::SteppedChild child([&](auto window) {
+            ::signal(SIGCHLD, SIG_IGN);  // it would look as if the child had stopped
+            thread_state = {};
+            window.open();
+            tracer.emit();
+            if (is_grandchild) {
+                tracer.emit();
+                *child_of_handler = ::getpid();
+                *known_as = thread_state.tid;
+                ::_exit(0);
+            }
+            while (::waitpid(-1, nullptr, 0) > 0) continue;
+            window.close();
+        });
+        *child_of_handler = *known_as = 0;
+        for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
+        if (child.is_done()) break;
+        child.finish_with(SIGUSR1);
+        EXPECT_NE(*child_of_handler, 0) << "after step " << at;
+        EXPECT_EQ(*known_as, *child_of_handler) << "after step " << at;
+    }
+}
+
 // Events of a thread that has its channel ready, in an area that the kernel does not know: it is us who preempt.
 class StraightSteps : public testing::Test {
   protected:
