@@ -163,7 +163,8 @@ bool BlockOutput::written(std::uint64_t number, std::int64_t result) {
     const auto found = std::ranges::find(blocks_, number, &Block::number);
     if (found == blocks_.end() || found->state != Block::State::kOut) return false;
     found->state = Block::State::kWaiting;
-    if (result == -EINTR || result == -EAGAIN) return true;
+    // ECANCELED: the thread that has submitted it to an io_uring has ended.
+    if (result == -EINTR || result == -EAGAIN || result == -ECANCELED) return true;
     if (result < 0) {
         errno = static_cast<int>(-result);
         fail(io_error(fmt::format("cannot write {}", path_of(files_[found->file]))).value());

@@ -103,6 +103,19 @@ TEST_F(BlockOutputTest, WhatIsWrittenAfterAnErrorCounts) {
     EXPECT_EQ(size_of("channel0_1"), 0U);
 }
 
+// What it has submitted to an io_uring is cancelled.
+TEST_F(BlockOutputTest, WritesOfAThreadThatHasEndedAreTriedAgain) {
+    const auto output = make();
+    ASSERT_TRUE(output->write_packet(packet(0, 0)));
+    const Block* const cancelled = output->hand_out();
+    ASSERT_TRUE(output->written(cancelled->number, -ECANCELED));
+    Block* const again = output->hand_out();
+    ASSERT_EQ(again, cancelled);
+    write(*output, *again);
+    EXPECT_TRUE(output->is_delivered());
+    EXPECT_EQ(output->lost(), 0U);
+}
+
 TEST_F(BlockOutputTest, WhatLiesBehindAGapIsLost) {
     const auto output = make();
     for (std::uint64_t number = 0; number < 3; ++number) ASSERT_TRUE(output->write_packet(packet(0, number)));
