@@ -37,7 +37,7 @@ Result<void> go_on(MetadataScan& scan, int fd, std::uint64_t offset, std::uint64
 bool is_gone(const SessionStream& entry) {
     const MetadataStream* const metadata = entry.is_published ? entry.trace->metadata.get() : nullptr;
     return (entry.view.is_finished && entry.view.packets == 0) ||
-           (metadata != nullptr && metadata->is_finished() && metadata->is_cleared());
+           (metadata != nullptr && metadata->is_finished() && metadata->has_no_text());
 }
 
 }  // namespace
@@ -193,6 +193,9 @@ void ViewerSession::forget(Attachment& attachment) {
         return true;
     });
     std::erase_if(metadata_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
+    const auto has_gone = [&](std::uint64_t id) { return !cursors_.contains(id); };
+    std::erase_if(turn_, has_gone);
+    std::erase_if(held_, has_gone);
     attachments_.remove_if([&](const Attachment& entry) { return &entry == &attachment; });
 }
 
@@ -339,13 +342,15 @@ void ViewerSession::look(Attachment& attachment) {
 }
 
 void ViewerSession::wait_for_turn(std::uint64_t id, Cursor& cursor) {
-    if (!std::exchange(cursor.is_waiting, true)) turn_.push_back(id);
+    if (asks_for_news_ && !std::exchange(cursor.is_waiting, true)) turn_.push_back(id);
 }
 
 // A packet of each stream in turn.
 ViewerSession::News ViewerSession::news(std::uint64_t limit) {
     News news;
     must_go_on_ = false;
+    if (!std::exchange(asks_for_news_, true))
+        for (auto& [id, cursor] : cursors_) wait_for_turn(id, cursor);
     for (Attachment& attachment : attachments_) look(attachment);
     for (const std::uint64_t id : std::exchange(held_, {}))
         if (const auto cursor = cursors_.find(id); cursor != cursors_.end()) wait_for_turn(id, cursor->second);

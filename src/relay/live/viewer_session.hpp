@@ -181,6 +181,7 @@ class ViewerSession {
     std::function<void()> wake_;
     std::list<Attachment> attachments_;
     Cursors cursors_;                  // by the streams' ids
+    bool asks_for_news_ = false;       // babeltrace2 does not
     std::deque<std::uint64_t> turn_;   // of those that may have news
     std::list<std::uint64_t> open_;    // that may have a file open, each once, the last one used at the end
     std::vector<std::uint64_t> held_;  // of those whose last packet has to be fetched first, or that cannot be decoded

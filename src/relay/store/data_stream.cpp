@@ -144,9 +144,11 @@ void DataStream::apply_beacon() {
     if (after != wire::kNoPacket && !pairs_.is_past(after)) return;
     auto& beacon = next_view_.beacon;
     const ctf::IndexEntry& entry = pending_beacon_->entry;
-    if (!beacon || entry.timestamp_end > beacon->timestamp) beacon = {entry.timestamp_end, entry.stream_class_id};
-    next_view_.horizon = std::max(next_view_.horizon.value_or(0), beacon->timestamp);
     pending_beacon_.reset();
+    // The full disk may have let a newer packet pass.
+    if (entry.timestamp_end < next_view_.horizon.value_or(0)) return;
+    beacon = {entry.timestamp_end, entry.stream_class_id};
+    next_view_.horizon = beacon->timestamp;
     ++next_view_.version;
     is_unflushed_ = true;
 }

@@ -137,8 +137,8 @@ void MetadataStream::publish(std::uint64_t horizon) {
 
 void MetadataStream::leave() {
     if (chunk_ == nullptr) return;
-    // What came of a message that was never finished.
-    if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
+    // What came of a message that was never finished, or of a write that failed in the middle.
+    (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
     // Its producer was killed before it sent any, perhaps in the middle of a rotation; or the name is still to be had.
     if (is_hidden_) {
@@ -196,11 +196,13 @@ std::vector<Unsynced> MetadataStream::take_unsynced() {
     return unsynced;
 }
 
+bool MetadataStream::has_no_text() const {
+    const std::lock_guard lock(mutex_);
+    return is_finished_ && (size_ == 0 || place_->chunk->is_deleted);
+}
+
 bool MetadataStream::is_cleared() const {
-    {
-        const std::lock_guard lock(mutex_);
-        if (is_finished_ && size_ == 0) return true;  // there is no file
-    }
+    if (has_no_text()) return true;
     const auto found = text();
     return !found && found.error().kind == ErrorKind::kNotFound;
 }

@@ -92,6 +92,8 @@ class MetadataStream {
     std::vector<Unsynced> take_unsynced();
     // Nobody can have the text: it was cleared, or it ended before it began.
     [[nodiscard]] bool is_cleared() const;
+    // The same of one that is finished, without a look at files: somebody else may have removed them.
+    [[nodiscard]] bool has_no_text() const;
 
   private:
     MetadataStream(std::uint64_t trace_id, std::string path, std::shared_ptr<SessionDirectory> directory)

@@ -105,8 +105,9 @@ Result<void> StreamFile::extend(std::uint64_t end) {
 }
 
 void StreamFile::truncate(std::uint64_t size) {
-    if (size >= size_) return;
-    // What cannot be cut off stays behind what the index covers.
+    if (size > size_) return;
+    // Also what a write has left there that failed in the middle. What cannot be cut off stays behind what the index
+    // covers.
     (void)!::ftruncate(open_->data.get(), static_cast<off_t>(size));
     size_ = size;
 }

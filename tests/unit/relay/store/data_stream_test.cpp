@@ -211,6 +211,21 @@ TEST_F(DataStreamTest, PacketCutByTheConnectionIsCutFromTheFile) {
     EXPECT_EQ(offsets(), "0 lost ");
 }
 
+// As on a full disk.
+TEST_F(DataStreamTest, WhatAWriteLeftThatFailedInTheMiddleIsCutFromTheFile) {
+    make();
+    data(0, "whole"), index(0, 5);
+    begin(1, 100);
+    const auto target = stream->begin_write().value();
+    ASSERT_TRUE(target);
+    EXPECT_EQ(::pwrite(target->file->data.get(), "half", 4, static_cast<off_t>(target->offset)), 4);
+    EXPECT_EQ(text(), "wholehalf");
+    stream->drop_packet();
+    EXPECT_EQ(text(), "whole");
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "whole");
+}
+
 TEST_F(DataStreamTest, DataWithoutItsIndexIsCutFromTheFile) {
     make();
     data(0, "whole"), index(0, 5), data(1, "no index");
@@ -402,6 +417,17 @@ TEST_F(DataStreamTest, BeaconThatWasOvertakenIsNotSeen) {
     EXPECT_EQ(offsets(), "lost 0 ");
     EXPECT_EQ(stream->view().horizon, 60U);
     EXPECT_FALSE(stream->view().beacon);
+}
+
+TEST_F(DataStreamTest, BeaconThatIsOlderThanAPacketIsNotSeen) {
+    make();
+    data(0, "first"), index(0, 5, 10, 60);
+    beacon(0, 50);
+    EXPECT_FALSE(stream->view().beacon);
+    EXPECT_EQ(stream->view().horizon, 60U);
+    beacon(0, 60);
+    ASSERT_TRUE(stream->view().beacon);
+    EXPECT_EQ(stream->view().beacon->timestamp, 60U);
 }
 
 TEST_F(DataStreamTest, RotationOutOfEveryChunkInTheMiddleOfAPacket) {
