@@ -182,7 +182,9 @@ Result<StoredSnapshot> FlightRecorder::store_at_relay(std::span<Recording* const
     return stored;
 }
 
-// A trace that cannot be stored, while the relay is well, keeps the others from nothing.
+// A trace that cannot be stored, while the relay is well, keeps the others from nothing. For the relay, the snapshot is
+// over when its last stream is: so traces without packets, which have no stream until they are complete, are completed
+// before the others; of such alone, one is enough.
 Result<FlightRecorder::Sent> FlightRecorder::send(std::span<Recording* const> recordings, const SnapshotOrder& order,
                                                   const net::RelayAddress& relay,
                                                   const output::SnapshotDescription& description,
@@ -196,11 +198,13 @@ Result<FlightRecorder::Sent> FlightRecorder::send(std::span<Recording* const> re
         if (!of_trace && !(*output)->check_delivered()) return relay_failed(relay, std::move(of_trace).error());
         if (of_trace) {
             add(*of_trace, totals);
-            sent.outputs.push_back(*std::move(output));
+            auto& outputs = sent.outputs;
+            outputs.insert(of_trace->packets == 0 ? outputs.begin() : outputs.end(), *std::move(output));
         } else if (!sent.failure) {
             sent.failure = std::move(of_trace).error();
         }
     }
+    if (totals.packets == 0 && !sent.outputs.empty()) sent.outputs.resize(1);
     return sent;
 }
 

@@ -130,6 +130,20 @@ class AtLeatRelay(RelayedSnapshots):
         self.assertEqual(len(self.read(self.at_relay(answer)).events("test:count")), 600)
         self.assertEqual(len(self.traces(self.session_directory())), 3)
 
+    def test_processes_that_have_had_nothing_since_a_clear(self):
+        self.create_relayed(channel_options=("--buffers=pid",))
+        running = [self.flight(100) for _ in range(3)]
+        for one in running:
+            self.command(one, "c")
+        self.leat("clear")
+        self.assertEqual(self.snapshot()["events"], 0)
+        for busy in running:
+            self.command(busy, "c")
+            place = self.at_relay(self.snapshot())
+            self.assertEqual(len(self.traces(place)), 3)
+            self.assertEqual(self.last_numbers(place), list(range(100, 200)))
+            self.leat("clear")
+
     def test_large_packets(self):
         """A packet is a part of a ring, as large as that may be."""
         self.create_relayed(channel_options=("--ring-size=128M",))
