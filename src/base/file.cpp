@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,10 +88,15 @@ std::uint64_t largest_file() {
     return limit.rlim_cur;
 }
 
-Result<void> write_all(int fd, std::span<const std::byte> bytes) {
+Result<void> write_all(int fd, std::span<const std::byte> bytes, WhenFull when_full) {
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN && when_full == WhenFull::kWait) {
+            pollfd room{fd, POLLOUT, 0};
+            ::poll(&room, 1, -1);
+            continue;
+        }
         if (count < 0) return io_error("cannot write");
         bytes = bytes.subspan(static_cast<std::size_t>(count));
     }

@@ -34,7 +34,8 @@ Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t
 // by SIGXFSZ, unless that is ignored.
 std::uint64_t largest_file();
 
-// Writes all bytes, in as many calls as that takes.
-Result<void> write_all(int fd, std::span<const std::byte> bytes);
+// Writes all bytes, in as many calls as that takes. A pipe that writers are not to wait for may be full for now.
+enum class WhenFull : std::uint8_t { kFail, kWait };
+Result<void> write_all(int fd, std::span<const std::byte> bytes, WhenFull when_full = WhenFull::kFail);
 
 }  // namespace leat

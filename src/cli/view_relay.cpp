@@ -1,10 +1,11 @@
 // `leat view net://...`: sessions of a relay, while they are recorded.
+#include <unistd.h>
+
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/printable_text.hpp"
@@ -16,6 +17,7 @@
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
 #include "viewer/read/relay_session.hpp"
+#include "viewer/sink/text_buffer.hpp"
 
 namespace leat::cli {
 namespace {
@@ -36,7 +38,7 @@ Result<LiveConnection> connect(const net::RelayUrl& url, int stop_fd) {
     return LiveConnection::open(*std::move(socket));
 }
 
-void print_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+std::string as_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const wire::ListedSession& session : sessions)
         list.push_back({{"id", session.id},
@@ -47,23 +49,26 @@ void print_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>
                         {"streams", session.streams},
                         {"url", url.url_of(session.hostname, session.session_name)}});
     // Names come from far away: replace what is not UTF-8.
-    fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-void print_table(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
-    if (sessions.empty()) return fmt::print("no session at {}\n", url.address());
+std::string as_table(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+    if (sessions.empty()) return fmt::format("no session at {}\n", url.address());
+    std::string table;
     for (const wire::ListedSession& session : sessions)
-        fmt::print(
+        table += fmt::format(
             "{}  ({}, {} stream{}, {} viewer{})\n", printable(url.url_of(session.hostname, session.session_name)),
             session.live_timer_us == 0 ? std::string("not live") : fmt::format("timer {} us", session.live_timer_us),
             session.streams, session.streams == 1 ? "" : "s", session.clients, session.clients == 1 ? "" : "s");
+    return table;
 }
 
 Result<Viewed> list(const ViewArguments& arguments, const net::RelayUrl& url, LiveConnection& connection) {
     const auto sessions = LEAT_TRY(connection.list_sessions());
-    arguments.format == "json" ? print_json(url, sessions) : print_table(url, sessions);
-    if (std::fflush(stdout) == 0) return Viewed::kToTheEnd;
-    return errno == EPIPE ? Result<Viewed>(Viewed::kUntilNobodyRead) : io_error("cannot write");
+    viewer::TextBuffer output(STDOUT_FILENO);
+    output.append(arguments.format == "json" ? as_json(url, sessions) : as_table(url, sessions));
+    LEAT_TRY(output.flush());
+    return output.is_closed() ? Viewed::kUntilNobodyRead : Viewed::kToTheEnd;
 }
 
 // Follows a session, over as many connections as that takes.

@@ -166,6 +166,21 @@ class Watching(RelayTest):
         self.assertEqual((process.wait(PATIENCE), process.stderr.read()), (0, ""))
         return self.numbers(printed)
 
+    def test_list_that_nobody_reads(self):
+        """It ends as other tools do, by SIGPIPE, however long the list is."""
+        for number in range(40):
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            producer.greet()
+            self.assertEqual(producer.create(session=f"{number:0200}")[1], OK)
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, writer)
+        for options in ((), ("--format=json",)):
+            ended = subprocess.run([LEAT, "view", *options, f"net://127.0.0.1:{self.relay.live}"], stdout=writer,
+                                   stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+            self.assertEqual((ended.returncode, ended.stderr), (-signal.SIGPIPE, b""))
+
     def test_from_now_shows_what_comes_and_from_the_start_all(self):
         producer = self.producer(session="watched")
         for first in (1, 4):

@@ -15,7 +15,7 @@ Result<void> TextBuffer::flush() {
     if (failure_) return tl::unexpected(*failure_);
     if (pending.empty() || is_closed_) return {};
     errno = 0;
-    auto written = write_all(fd_, std::as_bytes(std::span(pending)));
+    auto written = write_all(fd_, std::as_bytes(std::span(pending)), WhenFull::kWait);
     is_closed_ = !written && errno == EPIPE;
     if (!written && !is_closed_) {
         failure_ = std::move(written).error();
