@@ -53,6 +53,15 @@ bool is_metadata_of_all(const fs::path& output, const fs::path& place, const fs:
     return output.filename() == trace::kMetadataFile && !below.empty() && *below.begin() != "..";
 }
 
+// By another name, or through a link.
+bool is_file_of(const fs::path& directory, const fs::path& file) {
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) return false;
+    for (const auto& entry : fs::directory_iterator(directory, ignored))
+        if (fs::equivalent(entry.path(), file, ignored)) return true;
+    return false;
+}
+
 }  // namespace
 
 Result<void> put_sessions_traces(std::vector<std::string>& traces) {
@@ -103,7 +112,8 @@ Result<void> check_outside_of_traces(const std::string& output, std::span<const 
         if (!found) continue;  // one is about to begin, or has just gone
         for (const fs::path& trace : found->paths)
             for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
-                if (place == trace::real_path(directory) || is_metadata_of_all(target, place, trace))
+                if (place == trace::real_path(directory) || is_metadata_of_all(target, place, trace) ||
+                    is_file_of(directory, target))
                     return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
                                    trace.string());
     }

@@ -253,11 +253,18 @@ class Export(InteropTest):
         trace, lines = self.emitted()
         among = next(trace.rglob("metadata")).parent
         self.assertNotEqual(among, trace)
-        for name in (among / "metadata", among / "new.json", among / "index" / "new", next(among.glob("channel0_*")),
-                     trace / "metadata"):
-            result = plain_run(LEAT, "export", "chrome", trace, "-o", name)
-            self.assertEqual((result.returncode, result.stdout), (1, ""))
-            self.assert_one_line(result.stderr, str(name), "among the files of")
+        stream = next(among.glob("channel0_*"))
+        # One that was moved to another disk, and one that has another name.
+        moved, other_name = self.directory / "moved", self.directory / "other-name"
+        stream.rename(moved)
+        stream.symlink_to(moved)
+        other_name.hardlink_to(among / "metadata")
+        for name in (among / "metadata", among / "new.json", among / "index" / "new", stream, trace / "metadata", moved,
+                     other_name):
+            for command in (("export", "chrome", trace, "-o"), ("view", trace, "-w")):
+                result = plain_run(LEAT, *command, name)
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assert_one_line(result.stderr, str(name), "among the files of")
         self.assertEqual(plain_run(LEAT, "export", "chrome", trace, "-o", trace / "trace.json").returncode, 0)
         self.assertEqual(len(plain_run(LEAT, "view", "--format=json", trace).stdout.splitlines()), len(lines))
 
