@@ -132,16 +132,16 @@ class AtLeatRelay(RelayedSnapshots):
 
     def test_processes_that_have_had_nothing_since_a_clear(self):
         self.create_relayed(channel_options=("--buffers=pid",))
-        running = [self.flight(100) for _ in range(3)]
-        for one in running:
+        running = {count: self.flight(count) for count in (100, 200, 300)}
+        for one in running.values():
             self.command(one, "c")
         self.leat("clear")
         self.assertEqual(self.snapshot()["events"], 0)
-        for busy in running:
+        for count, busy in running.items():
             self.command(busy, "c")
             place = self.at_relay(self.snapshot())
             self.assertEqual(len(self.traces(place)), 3)
-            self.assertEqual(self.last_numbers(place), list(range(100, 200)))
+            self.assertEqual(self.last_numbers(place), list(range(count, 2 * count)))
             self.leat("clear")
 
     def test_large_packets(self):
