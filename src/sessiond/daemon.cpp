@@ -118,8 +118,9 @@ Result<void> Daemon::listen_to_programs() {
 bool Daemon::can_be_found() const { return place_.is_ours() && app_name_.is_there() && control_->can_be_found(); }
 
 Result<void> Daemon::take_place_again() {
-    const bool is_anothers_keeper = !place_.is_ours() && !(keeper_ && keeper_->is_there());
-    if (is_anothers_keeper && Keeper::lives_in(place_.where().directory))
+    const bool is_nobodys = place_.owner() == DaemonPlace::Owner::kNobody;
+    const bool has_keeper = keeper_ && keeper_->is_there();
+    if (is_nobodys && !has_keeper && Keeper::lives_in(place_.where().directory))
         return refused("the sessions of another session daemon that was killed wait there");
     LEAT_TRY(place_.take_again());
     accept_programs();  // that have come in time
