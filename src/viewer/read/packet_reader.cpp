@@ -151,15 +151,22 @@ void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) 
     const auto& lost = stream_->lost_packets;
     const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
     const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
-    const auto count = distance - 1 - static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+    const auto by_network = static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+    if (by_network != 0)
+        queue(Message::Kind::kLostPackets, previous_->end_ns, {by_network, previous_->end_ns, packet.begin_ns});
+    lost_told_ += by_network;
+    const auto count = distance - 1 - by_network;
     if (count == 0 || count >= distance) return;
     const auto kind = has_missed_files_ ? Message::Kind::kMissedPackets : Message::Kind::kDiscardedPackets;
     queue(kind, previous_->end_ns, {count, previous_->end_ns, packet.begin_ns});
 }
 
+// Those that no packet follows, or precedes, or whose numbers are not known.
 void PacketReader::finish() {
-    if (previous_ && !stream_->lost_packets.empty())
-        queue(Message::Kind::kLostPackets, previous_->end_ns, {stream_->lost_packets.size(), {}, {}});
+    const std::uint64_t lost = stream_->lost_packets.size();
+    if (previous_ && lost > lost_told_)
+        queue(Message::Kind::kLostPackets, previous_->end_ns, {lost - lost_told_, {}, {}});
+    lost_told_ = lost;
 }
 
 void PacketReader::queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss) {

@@ -63,7 +63,7 @@ class PacketReader {
     bool find_more(std::size_t left);
     // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
     void note_missed_files() { has_missed_files_ = true; }
-    // Call this once after the last packet. next() then tells what the network lost of the stream.
+    // Call this once after the last packet. next() then tells what else the network lost of the stream.
     void finish();
     // The stream class of the packet whose head was read last.
     [[nodiscard]] std::uint64_t stream_class_id() const { return plan_->stream_class->id; }
@@ -89,6 +89,7 @@ class PacketReader {
     bool forgives_open_packets_ = false;
     ctf::PacketProperties properties_{};
     bool has_missed_files_ = false;
+    std::uint64_t lost_told_ = 0;                      // packets that the network lost
     bool is_late_ = false;                             // the packet that is read, or begins next
     bool is_in_packet_ = false;                        // begun and not ended yet
     std::optional<ctf::PacketProperties> previous_{};  // of the previous packet

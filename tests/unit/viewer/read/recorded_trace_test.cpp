@@ -239,6 +239,7 @@ std::string index_of(const std::string& numbers, const std::string& lost) {
     return index;
 }
 
+// And where it was, so that who reads a range of time alone is told, too.
 TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     std::string metadata = test::kByteMetadata;
     const std::string size = "packet_size;";
@@ -247,7 +248,7 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     write("metadata", metadata);
     write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
     write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither list
-    EXPECT_EQ(losses(), "tracer 1 network 4 ");
+    EXPECT_EQ(losses(), "network 2 tracer 1 network 1 network 1 ");
 }
 
 // As two snapshots have it: a packet that is in both, and what the network lost before it.
@@ -261,7 +262,7 @@ TEST_F(RecordedTraceTest, NetworkLossInTwoSnapshotsIsOne) {
                   number == 1 ? index_of("\1\2\3", "\2\3") : index_of("\4\5", "\5"));
         }
     }
-    EXPECT_EQ(losses(), "network 3 ");
+    EXPECT_EQ(losses(), "network 2 network 1 ");
 }
 
 // A connection broke, and the packet that the relay missed came in the next part.
