@@ -82,6 +82,10 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     const bool has_indexes = !producer.session->description().request.is_snapshot && *producer.minor >= kMinorOfIndexes;
     const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? trace::kIndexMinor : 0;
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
+    const auto take_place = [quota_of_all = &producer.relay->quota(), address = producer.principal.address,
+                             session = producer.session->description().id] {
+        return quota_of_all->take(address, session, StreamQuota::kOfData);
+    };
     StreamParameters parameters{.handle = handle,
                                 .id = producer.relay->next_id(),
                                 .files = {.trace_id = trace->id,
@@ -89,7 +93,8 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
                                           .channel_name = name,
                                           .size_limit = message.tracefile_size,
                                           .count_limit = message.tracefile_count,
-                                          .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt},
+                                          .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt,
+                                          .take_place = take_place},
                                 .transport = producer.can_send_datagrams ? PairingTable::Transport::kDatagrams
                                                                          : PairingTable::Transport::kStream,
                                 .traffic = producer.relay->shared_traffic()};

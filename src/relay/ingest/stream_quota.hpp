@@ -15,7 +15,7 @@ namespace leat::relay {
 class StreamQuota {
   public:
     // Descriptors that a stream keeps open.
-    static constexpr std::size_t kOfData = 2;      // data, index
+    static constexpr std::size_t kOfData = 2;      // data, index; for each of its files that is open
     static constexpr std::size_t kOfMetadata = 3;  // metadata, sync file, their directory
     static constexpr std::size_t kPerFree = 8;
 

@@ -64,15 +64,23 @@ Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace)
 }
 
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
-    const bool is_full =
-        !files_.empty() && files_.size() < kMostOpen && naming_.limits().is_full(files_.back().size(), size);
-    if (files_.empty() || is_full) {
-        const auto opened = open_next();
-        // A stream of another name has files of that name (of c_1, and the second of c): this one goes on in its last.
-        const bool is_taken = !opened && opened.error().kind == ErrorKind::kRefused && !files_.empty();
-        if (!opened && !is_taken) return tl::unexpected(opened.error());
-    }
+    if (files_.empty())
+        LEAT_TRY(open_next());
+    else if (files_.size() < kMostOpen && naming_.limits().is_full(files_.back().size(), size))
+        LEAT_TRY(open_another());
     return &files_.back();
+}
+
+// If there is none, the stream goes on in its last.
+Result<void> FileSequence::open_another() {
+    std::shared_ptr<void> place;
+    if (naming_.take_place && (place = naming_.take_place()) == nullptr) return {};
+    auto opened = open_next();
+    // A stream of another name has files of that name (of c_1, and the second of c).
+    if (!opened && opened.error().kind == ErrorKind::kRefused) return {};
+    LEAT_TRY(std::move(opened));
+    files_.back().keep_place(std::move(place));
+    return {};
 }
 
 StreamFile* FileSequence::find(std::uint64_t number) {
@@ -103,14 +111,17 @@ void FileSequence::close_unused(std::span<const StoredData> waiting) {
     if (!current_) return;
     std::uint64_t oldest = *current_;
     for (const StoredData& data : waiting) oldest = std::min(oldest, data.file_number);
-    while (files_.size() > 1 && files_.front().number() < oldest) {
-        files_.front().end();
-        files_.pop_front();
-    }
+    while (files_.size() > 1 && files_.front().number() < oldest) close_oldest();
 }
 
 void FileSequence::close_rolled() {
-    for (; files_.size() > 1; files_.pop_front()) files_.front().end();
+    while (files_.size() > 1) close_oldest();
+}
+
+void FileSequence::close_oldest() {
+    files_.front().end();
+    files_.pop_front();
+    if (files_.size() == 1) files_.front().keep_place(nullptr);
 }
 
 // Data beyond the last entry has no index, and none will come: readers that go by packet headers alone must not meet

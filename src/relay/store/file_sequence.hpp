@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,9 @@ struct FileNaming {
     std::uint64_t size_limit = 0;                                   // bytes; 0: one file
     std::uint64_t count_limit = 0;                                  // files; 0: all are kept
     std::optional<std::uint32_t> index_minor = trace::kIndexMinor;  // none: there are no indexes
+    // For a file that is open beside another one, as long as that is so. Null: there is none. Not set: there are
+    // always.
+    std::function<std::shared_ptr<void>()> take_place{};
 
     [[nodiscard]] trace::FileLimits limits() const { return {.size = size_limit, .count = count_limit}; }
 };
@@ -117,6 +121,8 @@ class FileSequence {
   private:
     Result<void> open_next();
     Result<void> open_first(const SessionDirectory::TracePlace& trace);
+    Result<void> open_another();
+    void close_oldest();
 
     FileNaming naming_;
     std::shared_ptr<SessionDirectory> directory_;

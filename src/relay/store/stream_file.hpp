@@ -51,6 +51,8 @@ class StreamFile {
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
     [[nodiscard]] const std::shared_ptr<const Open>& open() const { return open_; }
+    // Kept as long as the file is open, or until another one is kept: what its descriptors count against.
+    void keep_place(std::shared_ptr<void> place) { place_ = std::move(place); }
     // Its name has gone, as far as the file system tells.
     [[nodiscard]] bool is_removed() const { return has_name_ && leat::is_removed(open_->data.get()); }
 
@@ -82,6 +84,7 @@ class StreamFile {
                                   Existing existing);
 
     std::uint64_t number_ = 0;
+    std::shared_ptr<void> place_{};  // goes after the descriptors
     std::shared_ptr<const Open> open_{};
     trace::MovingLock lock_{};  // on what is not safe to read
     std::optional<FileGuard::Guarded> guarded_{};

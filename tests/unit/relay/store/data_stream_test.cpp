@@ -299,6 +299,26 @@ TEST_F(DataStreamTest, FilesThatWaitForTheirIndexesAreFew) {
     EXPECT_EQ(text("ust/ch_0_0"), "packet");
 }
 
+// Its peer has as many descriptors as it may.
+TEST_F(DataStreamTest, FilesThatWaitForTheirIndexesHavePlaces) {
+    int left = 2;
+    const auto take_place = [&left]() -> std::shared_ptr<void> {
+        if (left == 0) return nullptr;
+        --left;
+        return std::shared_ptr<int>(&left, [](int* places) { ++*places; });
+    };
+    make({.size_limit = 1, .take_place = take_place});
+    const std::size_t before = test::open_descriptors();
+    for (std::uint64_t number = 0; number < 10; ++number) data(number, "packet");
+    EXPECT_LE(test::open_descriptors(), before + 2 * 3);
+    EXPECT_EQ(left, 0);
+    for (std::uint64_t number = 0; number < 10; ++number) index(number, 6);
+    EXPECT_EQ(left, 2);
+    EXPECT_EQ(stream->view().packets, 10U);
+    EXPECT_EQ(stream->lost_packets(), 0U);
+    EXPECT_EQ(text("ust/ch_0_0"), "packet");
+}
+
 TEST_F(DataStreamTest, FilesOfASnapshotAreClosedWhenTheyAreFull) {
     make({.size_limit = 1, .index_minor = std::nullopt});
     const std::size_t before = test::open_descriptors();
