@@ -100,6 +100,16 @@ bool is_ours_alone(int directory) {
     return fstat(directory, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+// The kernel shows whoever has no number in our user namespace as this one: in that of `unshare --map-root-user`, the
+// owner of the host's /dev/shm. A directory of root that we made there would be another user's for the host, and keep
+// root's programs from being traced; and without a number of our own, others pass for us.
+bool is_of_another_namespace(const char* parent) {
+    constexpr uid_t kOverflowUser = 65534;
+    struct stat status {};
+    return strcmp(parent, wire::kAppDirectoryParent) == 0 && stat(parent, &status) == 0 &&
+           status.st_uid == kOverflowUser;
+}
+
 // Events that found no rings. The next daemon takes note of them: docs/formats/runtime-directory.md, "Life of a control
 // file".
 bool has_counted(int fd) {
@@ -229,7 +239,7 @@ bool find_app_parent(char (&path)[kMaxAppPath]) {
 }
 
 bool app_directory_below(const char* parent, char (&path)[kMaxAppPath]) {
-    return is_effective_user_trusted() &&
+    return is_effective_user_trusted() && !is_of_another_namespace(parent) &&
            PathWriter(path).add(parent).add("/").add(wire::kAppDirectoryPrefix).add_number(geteuid()).is_whole();
 }
 

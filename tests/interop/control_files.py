@@ -169,6 +169,16 @@ class ControlFiles(ControlFilesTest):
         other.communicate(b"\n")
         self.assertEqual(list(directory.iterdir()), [])
 
+    def test_shared_memory_of_another_namespace(self):
+        """Who is root in a user namespace leaves the directory of the host's root alone."""
+        if os.geteuid() != 0 or not has_namespaces() or not can_be_two_users():
+            lacks("two-users")
+        environment = {name: value for name, value in without_daemon().items() if name != "LEAT_RUNTIME_DIR"}
+        script = ('mount -t tmpfs -o mode=1777 none /dev/shm || exit 77; for in_namespace in "" "unshare --map-root-user"; do '
+                  'setpriv --reuid 1000 --regid 1000 --clear-groups $in_namespace "$@" || exit 1; ls /dev/shm; done')
+        result = plain_run("unshare", "--mount", "sh", "-c", script, "sh", program("emit"), "10", "1", env=environment)
+        self.assertEqual((result.returncode, result.stdout), (0, "11\nleat-1000\n11\nleat-1000\n"), result.stderr)
+
     def test_full_shared_memory(self):
         """Wherever room ends, the program runs, and a recorder gets its events."""
         if not has_namespaces():
