@@ -143,8 +143,7 @@ void DataStream::apply_beacon() {
     const std::uint64_t after = pending_beacon_->net_seq_num;
     if (after != wire::kNoPacket && !pairs_.is_past(after)) return;
     auto& beacon = next_view_.beacon;
-    const ctf::IndexEntry& entry = pending_beacon_->entry;
-    pending_beacon_.reset();
+    const ctf::IndexEntry entry = std::exchange(pending_beacon_, std::nullopt)->entry;
     // The full disk may have let a newer packet pass.
     if (entry.timestamp_end < next_view_.horizon.value_or(0)) return;
     beacon = {entry.timestamp_end, entry.stream_class_id};
