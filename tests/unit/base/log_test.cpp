@@ -4,33 +4,26 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
 
 #include "support/file_size_limit.hpp"
+#include "support/pipe.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat {
 namespace {
 
 // A pipe whose reading end is read only when the test wants it.
-struct Pipe {
-    Pipe() {
-        std::array<int, 2> ends{};
-        EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-        read_end = UniqueFd(ends[0]);
-        write_end = UniqueFd(ends[1]);
-    }
+struct Pipe : test::Pipe {
     [[nodiscard]] std::string read() const {
         std::string text(1 << 20, '\0');
         const ssize_t size = ::read(read_end.get(), text.data(), text.size());
         text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
         return text;
     }
-    UniqueFd read_end, write_end;
 };
 
 std::string text_of(const std::string& path) {
