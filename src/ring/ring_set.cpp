@@ -62,11 +62,9 @@ bool is_file(int fd, std::uint64_t size) {
     return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == size;
 }
 
-}  // namespace
-
 // Not the number of CPUs there are: their numbers may have gaps, and more may be plugged in. The list ends with the
 // highest number: "0-3,8-11".
-std::uint32_t possible_cpus() {
+std::uint32_t read_possible_cpus() {
     std::ifstream file("/sys/devices/system/cpu/possible");
     std::string list;
     if (std::getline(file, list)) {
@@ -77,6 +75,13 @@ std::uint32_t possible_cpus() {
     }
     const long count = ::sysconf(_SC_NPROCESSORS_CONF);
     return count < 1 ? 1 : static_cast<std::uint32_t>(count);
+}
+
+}  // namespace
+
+std::uint32_t possible_cpus() {
+    static const std::uint32_t count = read_possible_cpus();
+    return count;
 }
 
 Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t now, const MemoryPlace& place,

@@ -52,8 +52,7 @@ Result<Trace*> Session::trace_for(const Application& application) {
 
 Result<Trace*> Session::make_trace(const Application& application, const RegistryKey& key) {
     Trace::Claim claim;
-    if (parameters_.admit)
-        claim = LEAT_TRY(parameters_.admit(key, parameters_.channels.size(), Trace::ring_memory(parameters_.channels)));
+    if (parameters_.admit) claim = LEAT_TRY(parameters_.admit(key, parameters_.channels));
     Trace::Parameters parameters{.session_name = parameters_.name,
                                  .key = key,
                                  .lane = parameters_.lane,

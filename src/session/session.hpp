@@ -56,9 +56,9 @@ class Session {
         // What it stores are snapshots: its channels overwrite, but for the one whose events ask for them.
         bool is_for_snapshots = false;
         std::vector<std::string> snapshot_on{};  // patterns of those
-        // Whether there may be one more trace, of so many channels, whose rings take so many bytes, and what it holds
-        // while it lives; none: there always may.
-        std::function<Result<Trace::Claim>(const RegistryKey& key, std::size_t channels, std::uint64_t bytes)> admit{};
+        // Whether there may be one more trace, of these channels, and what it holds while it lives; none: there always
+        // may.
+        std::function<Result<Trace::Claim>(const RegistryKey& key, std::span<const Channel> channels)> admit{};
         // Of its traces; see Trace::Parameters.
         std::vector<ctf::EnvironmentEntry> environment{};
         std::function<std::unique_ptr<ring::TimeSource>()> time_source{};

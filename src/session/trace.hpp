@@ -159,6 +159,9 @@ class Trace {
     static std::string usual_path(const Parameters& parameters);
     // Bytes of the rings of CPUs, once they are full. Those of threads come on top, if there are any.
     static std::uint64_t ring_memory(std::span<const Channel> channels);
+    static std::uint64_t cpu_rings(std::span<const Channel> channels) {
+        return channels.size() * ring::possible_cpus();
+    }
     static Result<std::unique_ptr<Trace>> create(const Parameters& parameters, std::span<const Channel> channels);
 
     // What the next process must know of a trace, beside what lies in its memory.

@@ -258,7 +258,7 @@ Result<void> Tracing::adopt_trace(DaemonSession& session, const json& described,
     known.parameters.budget = &budgets_[known.parameters.key.uid];
     const auto& channels = session.session.channels();
     known.parameters.claim = ring_memory_.claim_anyway(known.parameters.key.uid, session::Trace::ring_memory(channels),
-                                                       channels.size() * ring::possible_cpus());
+                                                       session::Trace::cpu_rings(channels));
     std::vector<UniqueFd> memory = take_memory(kept, id);
     if (memory.empty()) return not_found("its memory is not there");
     UniqueFd progress_memory = std::move(memory.back());

@@ -26,14 +26,16 @@ Result<Trace::Claim> RingMemory::claim(uid_t uid, std::uint64_t bytes, std::uint
     if (limits_.bytes != 0 && of_all > limits_.bytes)
         return refused("no memory for {} bytes of rings: all together would take {} of {}: {}", bytes, of_all,
                        limits_.bytes, kRemedy);
-    const OfUser& user = of_user(uid);
-    const std::uint64_t of_one = bytes + user.bytes;
+    const auto known = by_user_.find(uid);
+    const std::uint64_t of_one = bytes + (known == by_user_.end() ? 0 : known->second.bytes);
     if (limits_.bytes != 0 && is_of_all_users_ && of_one > limits_.bytes / 2)
         return refused("no memory for {} bytes of rings: user {} would take {}, more than half of {}: {}", bytes, uid,
                        of_one, limits_.bytes, kRemedy);
-    if (user.maps != nullptr && !user.maps->take(rings))
+    if (const OfUser& user = of_user(uid); user.maps != nullptr && !user.maps->take(rings)) {
+        forget_if_unused(uid);
         return refused("no mappings for {} rings: user {} would have more than {}, half of what there are: {}", rings,
                        uid, limits_.rings / 2, "take fewer channels, or raise vm.max_map_count");
+    }
     return take(uid, bytes, rings);
 }
 
@@ -55,7 +57,13 @@ void RingMemory::give_back(uid_t uid, std::uint64_t bytes, std::uint64_t rings) 
     claimed_ -= bytes;
     user.bytes -= bytes;
     if (user.maps != nullptr) user.maps->give_back(rings);
-    if (user.bytes == 0 && user.maps.use_count() <= 1) by_user_.erase(uid);
+    forget_if_unused(uid);
+}
+
+// Rings of threads may have a share for longer than their trace has its claim.
+void RingMemory::forget_if_unused(uid_t uid) {
+    const auto found = by_user_.find(uid);
+    if (found->second.bytes == 0 && found->second.maps.use_count() <= 1) by_user_.erase(found);
 }
 
 }  // namespace leat::sessiond

@@ -29,6 +29,8 @@ class RingMemory {
     Result<session::Trace::Claim> claim(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
     // Of a trace that is there already.
     session::Trace::Claim claim_anyway(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
+    // That have claims.
+    [[nodiscard]] std::size_t users() const { return by_user_.size(); }
 
   private:
     struct OfUser {
@@ -36,6 +38,7 @@ class RingMemory {
         std::shared_ptr<ring::MapShare> maps{};  // null: as many as there are
     };
     OfUser& of_user(uid_t uid);
+    void forget_if_unused(uid_t uid);
     session::Trace::Claim take(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
     void give_back(uid_t uid, std::uint64_t bytes, std::uint64_t rings);
 

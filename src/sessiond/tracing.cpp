@@ -575,8 +575,8 @@ Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uin
             return complete(trace, destination);
         };
     definition.parameters.budgets = &budgets_;
-    definition.parameters.admit = [this](const session::RegistryKey& key, std::size_t channels, std::uint64_t bytes) {
-        return admit(key, channels, bytes);
+    definition.parameters.admit = [this](const session::RegistryKey& key, std::span<const session::Channel> channels) {
+        return admit(key, channels);
     };
     DaemonSession& session =
         sessions_
@@ -652,10 +652,10 @@ void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session
     }
 }
 
-Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::size_t channels,
-                                             std::uint64_t bytes) {
-    if (!are_descriptors_scarce(kDescriptorsOfTrace + channels))
-        return ring_memory_.claim(key.uid, bytes, channels * ring::possible_cpus());
+Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key,
+                                             std::span<const session::Channel> channels) {
+    if (!are_descriptors_scarce(kDescriptorsOfTrace + channels.size()))
+        return ring_memory_.claim(key.uid, session::Trace::ring_memory(channels), session::Trace::cpu_rings(channels));
     log_want_of_descriptors("programs wait for rings");
     return refused("too many open files: raise the daemon's limit (RLIMIT_NOFILE: ulimit -n, LimitNOFILE of systemd)");
 }

@@ -191,7 +191,7 @@ class Tracing {
     void take_snapshot_of(const std::string& name, std::uint64_t id);
     bool note_crash(const TracedFile& file);
     void ask_for_snapshot(DaemonSession& session);
-    Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::size_t channels, std::uint64_t bytes);
+    Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::span<const session::Channel> channels);
     Result<void> adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
     Result<void> adopt_session(const nlohmann::json& described, Keeper::Kept& kept);
     void drop_unadopted(const Keeper::Kept& kept);

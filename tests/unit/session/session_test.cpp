@@ -244,7 +244,7 @@ TEST(Session, EventsThatASessionRecordsAreTakenFromItByNoOther) {
 TEST(Session, ChannelThatWaitsForRingsAndFindsNoRoomIsWarnedOf) {
     Session web({.name = "web",
                  .channels = {small_channel()},
-                 .admit = [](const RegistryKey&, std::size_t, std::uint64_t) -> Result<Trace::Claim> {
+                 .admit = [](const RegistryKey&, std::span<const Channel>) -> Result<Trace::Claim> {
                      return refused("full");
                  }});
     web.set_active(true);
@@ -367,7 +367,7 @@ TEST(Session, TraceOfAProcessThatHasAnotherComesBack) {
 TEST(Session, WhoGetsNoTraceCountsInAChannelWithoutRings) {
     bool has_room = false;
     Session session(
-        {.name = "test", .channels = {small_channel()}, .admit = [&](const RegistryKey&, std::size_t, std::uint64_t) {
+        {.name = "test", .channels = {small_channel()}, .admit = [&](const RegistryKey&, std::span<const Channel>) {
              return has_room ? Result<Trace::Claim>() : Result<Trace::Claim>(refused("no room"));
          }});
     session.set_active(true);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace leat::sessiond {
 namespace {
 
@@ -51,6 +53,18 @@ TEST(RingMemory, UserGetsHalfOfTheMappings) {
     *first = {};
     EXPECT_TRUE(second->maps->take(4));
     EXPECT_FALSE(memory.claim(kMallory, 1, 1));
+}
+
+TEST(RingMemory, WhoIsRefusedIsForgotten) {
+    RingMemory memory({.bytes = 100, .rings = 20}, true);
+    EXPECT_FALSE(memory.claim(kMallory, 51, 1));
+    EXPECT_FALSE(memory.claim(kMallory, 1, 11));
+    EXPECT_EQ(memory.users(), 0U);
+    std::optional claim(*memory.claim(kAda, 1, 10));
+    EXPECT_FALSE(memory.claim(kAda, 1, 1));
+    EXPECT_EQ(memory.users(), 1U);
+    claim.reset();
+    EXPECT_EQ(memory.users(), 0U);
 }
 
 TEST(RingMemory, MappingsOfADaemonBeforeCount) {
