@@ -118,7 +118,7 @@ Result<void> Daemon::listen_to_programs() {
 bool Daemon::can_be_found() const { return place_.is_ours() && app_name_.is_there() && control_->can_be_found(); }
 
 Result<void> Daemon::take_place_again() {
-    const bool is_nobodys = place_.owner() == DaemonPlace::Owner::kNobody;
+    const bool is_nobodys = LEAT_TRY(place_.owner()) == DaemonPlace::Owner::kNobody;
     const bool has_keeper = keeper_ && keeper_->is_there();
     if (is_nobodys && !has_keeper && Keeper::lives_in(place_.where().directory))
         return refused("the sessions of another session daemon that was killed wait there");

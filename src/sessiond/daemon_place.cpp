@@ -96,21 +96,21 @@ Result<DaemonPlace> DaemonPlace::take(Places places, UniqueFd lock) {
 
 bool DaemonPlace::is_ours() const { return is_locked_file(lock_, path_of(wire::kLockName)); }
 
-DaemonPlace::Owner DaemonPlace::owner() const {
+Result<DaemonPlace::Owner> DaemonPlace::owner() const {
     if (is_ours()) return Owner::kWe;
     if (!check_own_directory(places_.directory)) return Owner::kNobody;
-    const UniqueFd file(::open(path_of(wire::kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file.is_open()) return errno == ENOENT ? Owner::kNobody : Owner::kUnknown;
-    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return Owner::kNobody;
-    return errno == EWOULDBLOCK ? Owner::kAnother : Owner::kUnknown;
+    const fs::path path = path_of(wire::kLockName);
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.is_open() && errno == ENOENT) return Owner::kNobody;
+    if (file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return Owner::kNobody;
+    if (file.is_open() && errno == EWOULDBLOCK) return Owner::kAnother;
+    return io_error(fmt::format("cannot look who has {}", path.string()));
 }
 
 Result<void> DaemonPlace::take_again() {
-    const Owner before = owner();
+    const Owner before = LEAT_TRY(owner());
     if (before == Owner::kAnother)
         return refused("another session daemon runs already in {}", places_.directory.string());
-    if (before == Owner::kUnknown)
-        return io_error(fmt::format("cannot look who has {}", path_of(wire::kLockName).string()));
     // Programs are looked for in the one that we have open.
     if (!app_parent_.is_there())
         return fail(ErrorKind::kIo, "{} is not the directory that it was: restart the daemon",

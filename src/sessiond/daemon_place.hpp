@@ -37,10 +37,10 @@ class DaemonPlace {
     [[nodiscard]] const Places& where() const { return places_; }
     [[nodiscard]] std::filesystem::path path_of(const char* name) const { return places_.directory / name; }
 
-    // Who lives there: what others have put in its stead is no daemon's. kUnknown: for want of descriptors, say; errno
-    // says why.
-    enum class Owner : std::uint8_t { kWe, kNobody, kAnother, kUnknown };
-    [[nodiscard]] Owner owner() const;
+    // Who lives there: what others have put in its stead is no daemon's. An error: that cannot be told, for want of
+    // descriptors, say.
+    enum class Owner : std::uint8_t { kWe, kNobody, kAnother };
+    [[nodiscard]] Result<Owner> owner() const;
     [[nodiscard]] bool is_ours() const;
     // What is missing of it is made again. kRefused: another daemon is there; anything else may pass.
     Result<void> take_again();

@@ -462,7 +462,8 @@ void Tracing::keep_shown() {
 
 // Those that another daemon finds are its own to switch.
 void Tracing::leave_programs_of_another() {
-    if (parameters_.place->owner() != DaemonPlace::Owner::kAnother) return;
+    const auto owner = parameters_.place->owner();
+    if (!owner || *owner != DaemonPlace::Owner::kAnother) return;
     for (const auto& [id, uid] : directories_->named()) forget(id);
 }
 

@@ -32,7 +32,7 @@ class DaemonPlaceTest : public testing::Test {
 
 TEST_F(DaemonPlaceTest, IsOfOneDaemon) {
     std::optional first(*take());
-    EXPECT_EQ(first->owner(), Owner::kWe);
+    EXPECT_EQ(*first->owner(), Owner::kWe);
     EXPECT_EQ(take().error().message, fmt::format("another session daemon runs already in {}", directory.string()));
     EXPECT_EQ(outcome(first->take_again()), "taken");
     first.reset();
@@ -42,14 +42,14 @@ TEST_F(DaemonPlaceTest, IsOfOneDaemon) {
 TEST_F(DaemonPlaceTest, WhoHasTheLockOfARemovedOneHasIt) {
     DaemonPlace first = *take();
     fs::remove_all(directory);
-    EXPECT_EQ(first.owner(), Owner::kNobody);
+    EXPECT_EQ(*first.owner(), Owner::kNobody);
     std::optional second(*take());
-    EXPECT_EQ(first.owner(), Owner::kAnother);
+    EXPECT_EQ(*first.owner(), Owner::kAnother);
     EXPECT_EQ(outcome(first.take_again()), "refused");
     second.reset();
-    EXPECT_EQ(first.owner(), Owner::kNobody);
+    EXPECT_EQ(*first.owner(), Owner::kNobody);
     EXPECT_EQ(outcome(first.take_again()), "taken");
-    EXPECT_EQ(first.owner(), Owner::kWe);
+    EXPECT_EQ(*first.owner(), Owner::kWe);
 }
 
 // Others may write there, so it is nobody's.
@@ -66,10 +66,10 @@ TEST_F(DaemonPlaceTest, WhatStrangersPutThereIsNoDaemons) {
     remove_and_put(put_directory);
     const UniqueFd locked(::open((directory / wire::kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     EXPECT_EQ(::flock(locked.get(), LOCK_EX), 0);
-    EXPECT_EQ(place.owner(), Owner::kNobody);
+    EXPECT_EQ(*place.owner(), Owner::kNobody);
     EXPECT_EQ(outcome(place.take_again()), "later");
     remove_and_put([this] { EXPECT_TRUE(UniqueFd(::creat(directory.c_str(), 0600)).is_open()); });
-    EXPECT_EQ(place.owner(), Owner::kNobody);
+    EXPECT_EQ(*place.owner(), Owner::kNobody);
     EXPECT_EQ(outcome(place.take_again()), "later");
     remove_and_put([this] { fs::create_symlink(apps, directory); });
     EXPECT_EQ(outcome(place.take_again()), "later");
@@ -83,7 +83,7 @@ TEST_F(DaemonPlaceTest, ForWantOfDescriptorsItIsTriedAgain) {
     std::optional another(*take());
     {
         const test::NoDescriptorLeft none;
-        EXPECT_EQ(place.owner(), Owner::kUnknown);
+        EXPECT_FALSE(place.owner());
         EXPECT_EQ(outcome(place.take_again()), "later");
     }
     EXPECT_EQ(outcome(place.take_again()), "refused");
