@@ -93,8 +93,8 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
                                           .channel_name = name,
                                           .size_limit = message.tracefile_size,
                                           .count_limit = message.tracefile_count,
-                                          .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt,
-                                          .take_place = take_place},
+                                          .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt},
+                                .take_place = take_place,
                                 .transport = producer.can_send_datagrams ? PairingTable::Transport::kDatagrams
                                                                          : PairingTable::Transport::kStream,
                                 .traffic = producer.relay->shared_traffic()};

@@ -10,7 +10,7 @@ DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirec
                        std::shared_ptr<TraceChunk> chunk)
     : parameters_(std::move(parameters)),
       directory_(std::move(directory)),
-      files_(std::in_place, parameters_.files, directory_, chunk, 0),
+      files_(std::in_place, parameters_.files, directory_, chunk, 0, parameters_.take_place),
       pairs_(parameters_.transport) {
     directory_->enter(*chunk);
 }
@@ -339,7 +339,7 @@ Result<void> DataStream::switch_chunk() {
     next_file_ = files_ ? files_->next_number() : next_file_;
     std::optional<FileSequence> next;
     if (rotation_->chunk() != nullptr) {
-        next.emplace(parameters_.files, directory_, rotation_->chunk(), next_file_);
+        next.emplace(parameters_.files, directory_, rotation_->chunk(), next_file_, parameters_.take_place);
         LEAT_TRY(ChunkSwitch::copy(moves, files_ ? &*files_ : nullptr, *next, parameters_.id));
     }
     // From here on nothing fails.

@@ -23,6 +23,7 @@ struct StreamParameters {
     std::uint64_t handle = 0;  // the producer's: it is a secret
     std::uint64_t id = 0;      // by which everybody else knows it
     FileNaming files{};        // without indexes: snapshots, and peers below 2.4, send none
+    FileSequence::TakePlace take_place{};
     PairingTable::Transport transport = PairingTable::Transport::kStream;
     std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
 };

@@ -18,10 +18,11 @@ Result<std::shared_ptr<const StreamFile::Open>> FilePlace::open(std::uint64_t nu
 }
 
 FileSequence::FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> directory,
-                           std::shared_ptr<TraceChunk> chunk, std::uint64_t first)
+                           std::shared_ptr<TraceChunk> chunk, std::uint64_t first, TakePlace take_place)
     : naming_(std::move(naming)),
       directory_(std::move(directory)),
       chunk_(std::move(chunk)),
+      take_place_(std::move(take_place)),
       first_(first),
       next_(first) {}
 
@@ -74,7 +75,7 @@ Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
 // If there is none, the stream goes on in its last.
 Result<void> FileSequence::open_another() {
     std::shared_ptr<void> place;
-    if (naming_.take_place && (place = naming_.take_place()) == nullptr) return {};
+    if (take_place_ && (place = take_place_()) == nullptr) return {};
     auto opened = open_next();
     // A stream of another name has files of that name (of c_1, and the second of c).
     if (!opened && opened.error().kind == ErrorKind::kRefused) return {};

@@ -26,9 +26,6 @@ struct FileNaming {
     std::uint64_t size_limit = 0;                                   // bytes; 0: one file
     std::uint64_t count_limit = 0;                                  // files; 0: all are kept
     std::optional<std::uint32_t> index_minor = trace::kIndexMinor;  // none: there are no indexes
-    // For a file that is open beside another one, as long as that is so. Null: there is none. Not set: there are
-    // always.
-    std::function<std::shared_ptr<void>()> take_place{};
 
     [[nodiscard]] trace::FileLimits limits() const { return {.size = size_limit, .count = count_limit}; }
 };
@@ -78,8 +75,11 @@ class FilePlace {
 // do. Belongs to its stream, under whose lock all of it is called.
 class FileSequence {
   public:
+    // For a file that is open beside another one, as long as that is so. Null: there is none. Not set: there are
+    // always.
+    using TakePlace = std::function<std::shared_ptr<void>()>;
     FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> directory, std::shared_ptr<TraceChunk> chunk,
-                 std::uint64_t first);
+                 std::uint64_t first, TakePlace take_place = {});
 
     [[nodiscard]] TraceChunk& chunk() const { return *chunk_; }
     [[nodiscard]] std::uint64_t first() const { return first_; }
@@ -127,6 +127,7 @@ class FileSequence {
     FileNaming naming_;
     std::shared_ptr<SessionDirectory> directory_;
     std::shared_ptr<TraceChunk> chunk_;
+    TakePlace take_place_;
     std::shared_ptr<FilePlace> place_{};
     std::shared_ptr<const FilePlace> readable_place_{};
     std::deque<StreamFile> files_;

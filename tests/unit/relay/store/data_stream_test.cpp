@@ -43,12 +43,12 @@ class DataStreamTest : public testing::Test {
                                                        FileKeepers{.guard = *FileGuard::start()});
         chunk = *directory->create_chunk({.chunk_id = 0});
     }
-    void make(FileNaming files = {}) {
+    void make(FileNaming files = {}, FileSequence::TakePlace take_place = {}) {
         files.trace_id = 1;
         files.channel_name = "ch_0";
         files.path = "ust";
-        stream =
-            std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
+        StreamParameters parameters{.handle = 1, .files = std::move(files), .take_place = std::move(take_place)};
+        stream = std::make_unique<DataStream>(std::move(parameters), directory, chunk);
     }
 
     // Receives a packet of `text` with `padding` zeros after it.
@@ -307,7 +307,7 @@ TEST_F(DataStreamTest, FilesThatWaitForTheirIndexesHavePlaces) {
         --left;
         return std::shared_ptr<int>(&left, [](int* places) { ++*places; });
     };
-    make({.size_limit = 1, .take_place = take_place});
+    make({.size_limit = 1}, take_place);
     const std::size_t before = test::open_descriptors();
     for (std::uint64_t number = 0; number < 10; ++number) data(number, "packet");
     EXPECT_LE(test::open_descriptors(), before + 2 * 3);
