@@ -100,10 +100,8 @@ constexpr std::size_t kBlockSize = 16U << 20U;
 // `add(packet, place)` takes each event, and writes to the output now and then.
 template <class Add>
 Result<void> write_events(viewer::SelectedEvents& events, const viewer::TextBuffer& output, const Add& add) {
-    const StopSignals stop;
     ProgressBar progress(false);
     progress.follow(events);
-    events.check([&stop] { return stop.has_come() ? refused("interrupted: there is no file") : Result<void>(); });
     return events.for_each(
         [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
             for (const auto& [packet, place] : found) LEAT_TRY(add(*packet, *place));
@@ -158,6 +156,11 @@ Result<void> export_traces(ExportOptions& options) {
     if (is_table) columns = LEAT_TRY(columns_of(options, traces, selection));
 
     OutputFile file = LEAT_TRY(output_of(options));
+    // Elsewhere, nothing is to be removed, and a write may wait for whoever reads: we end as others do.
+    std::optional<StopSignals> stop;
+    if (file.is_part()) stop.emplace();
+    events.check(
+        [&stop] { return stop && stop->has_come() ? refused("interrupted: there is no file") : Result<void>(); });
     viewer::TextBuffer output(file.fd());
     viewer::ChromeWriter chrome(output);
     viewer::PerfettoWriter perfetto(output);
@@ -176,6 +179,12 @@ Result<void> export_traces(ExportOptions& options) {
     if (timeline.given_up() != 0)
         print_warning(fmt::format("{} slices are cut short: too many were open at once, as if their ends were lost",
                                   timeline.given_up()));
+    if (timeline.without_thread() != 0)
+        print_warning(fmt::format("{} slices are of CPUs: their events do not tell their threads (record vtid)",
+                                  timeline.without_thread()));
+    if (timeline.on_others() != 0)
+        print_warning(fmt::format("{} events are on the track \"others\", and in no slice: there are too many threads",
+                                  timeline.on_others()));
     if (timeline.without_time() != 0)
         return refused("{} events have no time, and are not exported", timeline.without_time());
     return check_all_read(named);

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """`leat export`: what Perfetto and chrome://tracing read has all events, on tracks of their threads; what ClickHouse reads
 has all their fields."""
+import array
 import csv
+import fcntl
 import io
 import json
 import os
 import re
 import resource
+import signal
 import struct
 import subprocess
+import termios
 
 import ctf_random
 from io_tracer import golden
-from support import LEAT, SOURCE, InteropTest, main, plain_run, program
+from support import LEAT, PATIENCE, SOURCE, InteropTest, main, plain_run, program, wait_until
 
 US = 1000
 SLICE = "io:*_queued,io:completed,request"
@@ -106,6 +110,13 @@ class Perfetto:
         self.events.append(event)
 
 
+def is_full(pipe):
+    """All pages of it are in use."""
+    held = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, held)
+    return held[0] == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+
+
 class Export(InteropTest):
     def export(self, form, trace, *options):
         path = self.directory / f"{form}-{len(list(self.directory.iterdir()))}"
@@ -182,6 +193,13 @@ class Export(InteropTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         events = [event for event in json.loads(result.stdout)["traceEvents"] if event["ph"] != "M"]
         self.assertEqual([event["args"]["n"] for event in events], [7, 7, 7])
+
+    def test_one_signal_ends_it_while_nobody_reads(self):
+        trace = self.record(program("emit"), "3000", "3", name="large").path
+        with subprocess.Popen([LEAT, "export", "chrome", trace], stdout=subprocess.PIPE) as export:
+            wait_until(lambda: is_full(export.stdout), "the pipe is full")
+            export.terminate()
+            self.assertEqual(export.wait(PATIENCE), -signal.SIGTERM)
 
     def test_failure_leaves_no_half_of_a_file(self):
         path = self.directory / "out"

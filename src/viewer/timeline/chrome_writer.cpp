@@ -1,12 +1,14 @@
 #include "viewer/timeline/chrome_writer.hpp"
 
+#include <utility>
+
 #include "viewer/sink/field_json.hpp"
 
 namespace leat::viewer {
 namespace {
 
-// Tracks without a process are CPUs of a process of their own.
-constexpr std::int64_t kNoProcess = 2'000'000'000;
+// CPUs, without a process, have a process of their own; and with one, numbers as if they were threads.
+constexpr std::int64_t kOurs = 2'000'000'000;
 
 // Where a track is for its readers, who know nothing but these two numbers.
 struct Row {
@@ -14,8 +16,9 @@ struct Row {
     std::int64_t tid;
 };
 Row row_of(const Track& track) {
-    if (track.kind == Track::Kind::kCpu) return {kNoProcess, static_cast<std::int64_t>(track.id)};
-    return {track.pid, track.tid};
+    if (track.kind != Track::Kind::kCpu) return {track.pid, track.tid};
+    const auto id = static_cast<std::int64_t>(track.id);
+    return track.process == 0 ? Row{kOurs, id} : Row{track.pid, kOurs + id};
 }
 
 char letter_of(const Track& track, Phase phase) {
@@ -33,15 +36,17 @@ void ChromeWriter::begin_object() {
 }
 
 void ChromeWriter::track(const Track& track) {
-    if (track.kind == Track::Kind::kProcess) name_track(track, "process_name");
-    if (track.kind == Track::Kind::kThread || track.kind == Track::Kind::kCpu) name_track(track, "thread_name");
+    if (track.kind == Track::Kind::kProcess) name_track(track, "process_name", track.name);
+    const bool is_cpu = track.kind == Track::Kind::kCpu;
+    if (is_cpu && track.process == 0 && !std::exchange(has_cpus_, true)) name_track(track, "process_name", "CPUs");
+    if (is_cpu || track.kind == Track::Kind::kThread) name_track(track, "thread_name", track.name);
 }
 
-void ChromeWriter::name_track(const Track& track, std::string_view what) {
+void ChromeWriter::name_track(const Track& track, std::string_view what, std::string_view name) {
     const Row row = row_of(track);
     begin_object();
     buffer_.append(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":)", what, row.pid, row.tid));
-    append_json_text(buffer_, track.name);
+    append_json_text(buffer_, name);
     buffer_.append("}}");
 }
 

@@ -23,10 +23,11 @@ class ChromeWriter : public TimelineWriter {
 
   private:
     void begin_object();
-    void name_track(const Track& track, std::string_view what);
+    void name_track(const Track& track, std::string_view what, std::string_view name);
 
     TextBuffer& buffer_;
     bool has_objects_ = false;
+    bool has_cpus_ = false;
     std::optional<std::int64_t> first_ns_{};
 };
 

@@ -14,7 +14,6 @@ namespace {
 constexpr std::size_t kMaxOpenSlices = 10'000;
 // Threads that are more share one track.
 constexpr std::size_t kMaxTracks = 100'000;
-constexpr std::int64_t kOthers = -1;
 // Bytes of a name that each track has of its own. The kernel's have 15.
 constexpr std::size_t kLongestName = 256;
 // Slices that are open within each other. One more ends all of them: their ends may have been lost.
@@ -29,10 +28,12 @@ const ValuePath kTidContext{"tid"};
 const ValuePath kNameContext{"procname"};
 const ValuePath kCpuContext{"cpu_id"};
 
-const std::string& host_of(const PacketView& packet) {
-    static const std::string kNone;
-    const std::string* const host = ctf::environment_text(*packet.trace_class, "hostname");
-    return host == nullptr ? kNone : *host;
+std::string_view text_of(const ctf::TraceClass& trace_class, std::string_view name) {
+    const std::string* const text = ctf::environment_text(trace_class, name);
+    return text == nullptr ? std::string_view() : *text;
+}
+std::string_view host_of(const ctf::TraceClass& trace_class) {
+    return text_of(trace_class, "hostname").substr(0, kLongestName);
 }
 
 bool is_phase_in(const SliceRule& rule, Phase phase, const std::string& name) {
@@ -60,10 +61,14 @@ Result<void> Timeline::add(const PacketView& packet, const ctf::EventPlace& plac
     ++events_;
     const Role& role = role_of(packet, place);
     const ctf::EventRecord& event = *LEAT_TRY(decoder_.decode(packet, place));
-    const Track& thread = thread_of(role, LEAT_TRY(cpu_of(role, packet, event)), packet, event);
+    const Track& thread = thread_of(role, packet, event);
     bool is_slice = false;
-    for (const Role::Keyed& keyed : role.keyed)
-        is_slice |= LEAT_TRY(add_keyed(keyed, host_of(packet), thread, packet, place, event));
+    if (&thread == others_) {
+        ++on_others_;
+        writer_.event(thread, Phase::kInstant, place.time_ns, event.event_class->name, &event);
+        return {};
+    }
+    for (const Role::Keyed& keyed : role.keyed) is_slice |= LEAT_TRY(add_keyed(keyed, thread, packet, place, event));
     for (const NamedPhase& nested : role.nested) is_slice |= add_nested(nested, thread, place.time_ns, event);
     if (!is_slice) writer_.event(thread, Phase::kInstant, place.time_ns, event.event_class->name, &event);
     return {};
@@ -79,6 +84,7 @@ bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int6
             for (; !open.empty(); open.pop_back()) writer_.event(thread, Phase::kEnd, time_ns, open.back(), nullptr);
         }
         open.push_back(role.title);
+        if (thread.kind == Track::Kind::kCpu && thread.process != 0) ++without_thread_;
         writer_.event(thread, Phase::kBegin, time_ns, role.title, &event);
         return true;
     }
@@ -143,56 +149,95 @@ Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventCla
     return role;
 }
 
-Result<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
-    if (role.has_cpu) return integer_of(find_context(event, kCpuContext)).value_or(0);
-    if (!role.has_packet_cpu) return 0;
+std::optional<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet,
+                                             const ctf::EventRecord& event) {
+    if (role.has_cpu) return integer_of(find_context(event, kCpuContext));
+    if (!role.has_packet_cpu) return std::nullopt;
     PacketCpu& cpu = cpus_[packet.stream];
     if (cpu.packet != packet.number) cpu = {packet.number, integer_of(find_value(event.packet_context, kCpuContext))};
-    return cpu.cpu.value_or(0);
+    return cpu.cpu;
 }
 
-Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView& packet,
-                           const ctf::EventRecord& event) {
-    ThreadKey key{.host = host_of(packet)};
+// What tells processes of one number apart: their host and, in a container, where a process has another number than for
+// the daemon, that number, which a trace of one process has.
+std::size_t Timeline::place_of(const ctf::TraceClass& trace_class) {
+    const auto [known, is_new] = places_.try_emplace(&trace_class);
+    if (!is_new) return known->second;
+    if (!first_host_) first_host_ = host_of(trace_class);
+    std::string place(text_of(trace_class, "hostname"));
+    const auto* const vpid = ctf::environment_number(trace_class, "vpid");
+    const auto* const pid = ctf::environment_number(trace_class, "tracer_buffering_id");
+    const bool is_of_process = text_of(trace_class, "tracer_buffering_scheme") == "pid";
+    if (is_of_process && vpid != nullptr && pid != nullptr && *pid != *vpid) place += fmt::format("/{}", *pid);
+    known->second = place_numbers_.try_emplace(std::move(place), place_numbers_.size()).first->second;
+    return known->second;
+}
+
+Timeline::ThreadKey Timeline::key_of_thread(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
+    ThreadKey key{.place = place_of(*packet.trace_class)};
     if (role.pid != nullptr) key.pid = integer_of(find_context(event, *role.pid));
     if (const auto* const vpid = ctf::environment_number(*packet.trace_class, "vpid"); !key.pid && vpid != nullptr)
         key.pid = *vpid;
-    const std::optional<std::int64_t> tid =
-        role.tid == nullptr ? std::nullopt : integer_of(find_context(event, *role.tid));
-    if (!key.pid) key.pid = tid;
+    if (role.tid != nullptr) key.tid = integer_of(find_context(event, *role.tid));
+    if (!key.pid) key.pid = key.tid;
     // A kernel's idle threads are all 0: one for each CPU.
-    if (key.pid == 0 && tid.value_or(0) == 0) key.pid.reset();
-    key.tid = key.pid ? tid.value_or(*key.pid) : cpu;
-    const bool is_one_more = tracks_.size() >= kMaxTracks && !threads_.contains(key);
-    Track*& known = threads_[is_one_more ? ThreadKey{.tid = kOthers} : key];
-    if (known != nullptr) return *known;
-    if (is_one_more || !key.pid) {
-        known = &make_track({.kind = Track::Kind::kCpu, .name = is_one_more ? "others" : fmt::format("CPU {}", cpu)});
-        return *known;
-    }
-    std::string_view name;
+    if (key.pid == 0 && key.tid.value_or(0) == 0) key.pid = key.tid = std::nullopt;
+    if (key.tid) return key;
+    key.cpu = cpu_of(role, packet, event);
+    if (!key.cpu) key.stream = packet.stream;
+    return key;
+}
+
+Track& Timeline::thread_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
+    const ThreadKey key = key_of_thread(role, packet, event);
+    if (const auto known = threads_.find(key); known != threads_.end()) return *known->second;
+    if (tracks_.size() >= kMaxTracks) return others();
+    std::string_view name = text_of(*packet.trace_class, "procname");
     if (const ctf::FieldValue* const value = role.has_name ? find_context(event, kNameContext) : nullptr;
         value != nullptr && value->is_text)
         name = {value->text, value->size};
-    else if (const std::string* const of_trace = ctf::environment_text(*packet.trace_class, "procname"))
-        name = *of_trace;
     name = name.substr(0, kLongestName);
-    const Track& process = process_of(key, name);
-    known = &make_track({.process = process.id, .pid = process.pid, .tid = key.tid, .name = std::string(name)});
+    Track& made = key.tid ? make_thread(key, name, packet) : make_cpu(key, name, packet);
+    threads_.emplace(key, &made);
+    return made;
+}
+
+Track& Timeline::make_thread(const ThreadKey& key, std::string_view name, const PacketView& packet) {
+    const Track& process = process_of(key, name, *packet.trace_class);
+    return make_track({.process = process.id, .pid = process.pid, .tid = *key.tid, .name = std::string(name)});
+}
+
+Track& Timeline::make_cpu(const ThreadKey& key, std::string_view name, const PacketView& packet) {
+    const std::string& path = packet.stream->name;
+    Track track{.kind = Track::Kind::kCpu,
+                .name = key.cpu ? fmt::format("CPU {}", *key.cpu) : path.substr(path.rfind('/') + 1, kLongestName)};
+    if (key.pid) {
+        const Track& process = process_of(key, name, *packet.trace_class);
+        track.process = process.id;
+        track.pid = process.pid;
+    } else if (const auto host = host_of(*packet.trace_class); !host.empty() && host != first_host_) {
+        track.name += fmt::format(" ({})", host);
+    }
+    return make_track(std::move(track));
+}
+
+Track& Timeline::process_of(const ThreadKey& key, std::string_view name, const ctf::TraceClass& trace_class) {
+    Track*& known = processes_[{.place = key.place, .pid = key.pid}];
+    if (known != nullptr) return *known;
+    // Another host's or container's, whose threads other viewers could not tell from those of this one.
+    const bool is_taken = !pids_.insert(*key.pid).second;
+    const std::int64_t pid = is_taken ? kFirstPidOfOurs + static_cast<std::int64_t>(tracks_.size()) : *key.pid;
+    known = &make_track(
+        {.kind = Track::Kind::kProcess,
+         .pid = pid,
+         .tid = pid,
+         .name = is_taken ? fmt::format("{} ({}, {})", name, host_of(trace_class), *key.pid) : std::string(name)});
     return *known;
 }
 
-Track& Timeline::process_of(const ThreadKey& key, std::string_view name) {
-    Track*& known = processes_[{key.host, key.pid, 0}];
-    if (known != nullptr) return *known;
-    // Another host's, whose threads other viewers could not tell from those of this one.
-    const bool is_taken = !pids_.insert(*key.pid).second;
-    const std::int64_t pid = is_taken ? kFirstPidOfOurs + static_cast<std::int64_t>(tracks_.size()) : *key.pid;
-    known = &make_track({.kind = Track::Kind::kProcess,
-                         .pid = pid,
-                         .tid = pid,
-                         .name = is_taken ? fmt::format("{} ({}, {})", name, key.host, *key.pid) : std::string(name)});
-    return *known;
+Track& Timeline::others() {
+    if (others_ == nullptr) others_ = &make_track({.kind = Track::Kind::kCpu, .name = "others"});
+    return *others_;
 }
 
 Track& Timeline::make_track(Track track) {
@@ -203,14 +248,13 @@ Track& Timeline::make_track(Track track) {
 }
 
 // What begins again has not told its end. False: it is no slice, as it lacks the key, or the begin.
-Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
-                                 const PacketView& packet, const ctf::EventPlace& place,
-                                 const ctf::EventRecord& event) {
+Result<bool> Timeline::add_keyed(const Role::Keyed& role, const Track& thread, const PacketView& packet,
+                                 const ctf::EventPlace& place, const ctf::EventRecord& event) {
     KeyedRule& rule = keyed_[role.rule];
     const std::optional<std::string> value = key_of(LEAT_TRY(rule.key.value(packet, place)));
     if (!value) return false;
     // Addresses and descriptors of several processes are the same.
-    std::string key = fmt::format("{}/{}/{}", host, thread.process, *value);
+    std::string key = fmt::format("{}/{}/{}", place_of(*packet.trace_class), thread.process, *value);
     const auto open = rule.open.find(key);
     if (role.phase == Phase::kEnd) {
         if (open == rule.open.end()) return false;

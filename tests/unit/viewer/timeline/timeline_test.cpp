@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,39 +33,53 @@ class Told : public TimelineWriter {
 
 class TimelineTest : public ::testing::Test {
   protected:
-    void load(const std::string& contexts) {
-        trace_class_ = *ctf::parse_tsdl(
+    void load(const std::string& contexts, const std::string& environment = "",
+              const std::string& packet_context = "u8 cpu_id;") {
+        LoadedTrace& trace = *traces_.emplace_back(std::make_unique<LoadedTrace>());
+        trace.trace_class = *ctf::parse_tsdl(
             "typealias integer { size = 8; } := u8;"
             "clock { name = m; };"
             "typealias integer { size = 8; map = clock.m.value; } := ts8;"
             "trace { major = 1; minor = 8; byte_order = le; };"
-            "stream { packet.context := struct { u8 cpu_id; }; event.header := struct { u8 id; ts8 timestamp; };" +
-            contexts +
+            "env {" +
+            environment +
+            "};"
+            "stream { packet.context := struct { " +
+            packet_context + " }; event.header := struct { u8 id; ts8 timestamp; };" + contexts +
             "};"
             "event { name = \"a_begin\"; id = 0; fields := struct { u8 k; }; };"
             "event { name = \"a_end\"; id = 1; fields := struct { u8 k; }; };"
             "event { name = \"other\"; id = 2; fields := struct { u8 x; }; };");
-        plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+        trace.plan = *ctf::make_decode_plan(trace.trace_class, trace.trace_class.streams.front());
     }
 
     // What is told of these events, each of some bytes.
     std::vector<std::string> told(const std::vector<std::string>& events, std::vector<std::string> slices = {}) {
-        std::string bytes("\x03", 1);
-        for (const std::string& event : events) bytes += event;
-        const PacketView packet{1, &trace_class_, &plan_, &stream_, std::as_bytes(std::span(bytes)), 8 * bytes.size()};
         std::vector<SliceRule> rules;
         for (const std::string& slice : slices) rules.push_back(SliceRule::parse(slice).value());
         Told writer;
         Timeline timeline(std::move(rules), writer);
-        ctf::PacketDecoder decoder(plan_);
+        tell(timeline, events);
+        EXPECT_EQ(timeline.events(), events.size());
+        given_up_ = timeline.given_up();
+        return writer.lines;
+    }
+    void tell(Timeline& timeline, const std::vector<std::string>& events) {
+        LoadedTrace& trace = *traces_.back();
+        std::string& bytes = trace.packets.emplace_back("\x03", 1);
+        for (const std::string& event : events) bytes += event;
+        const PacketView packet{.number = ++packets_,
+                                .trace_class = &trace.trace_class,
+                                .plan = &trace.plan,
+                                .stream = &trace.stream,
+                                .bytes = std::as_bytes(std::span(bytes)),
+                                .content_bits = 8 * bytes.size()};
+        ctf::PacketDecoder decoder(trace.plan);
         EXPECT_TRUE(decoder.start(packet.bytes, 0));
         std::vector<ctf::EventPlace> places(events.size());
         std::size_t found = 0;
         while (found < places.size()) found += decoder.locate(std::span(places).subspan(found)).value();
         for (const ctf::EventPlace& place : places) EXPECT_TRUE(timeline.add(packet, place));
-        EXPECT_EQ(timeline.events(), events.size());
-        given_up_ = timeline.given_up();
-        return writer.lines;
     }
 
     static std::string event(int id, int time, int vpid, int vtid, int value) {
@@ -71,10 +87,15 @@ class TimelineTest : public ::testing::Test {
                 static_cast<char>(value)};
     }
 
-    ctf::TraceClass trace_class_;
-    ctf::DecodePlan plan_;
+    struct LoadedTrace {
+        ctf::TraceClass trace_class;
+        ctf::DecodePlan plan;
+        StreamIdentity stream{.name = "stream"};
+        std::deque<std::string> packets{};
+    };
+    std::vector<std::unique_ptr<LoadedTrace>> traces_;  // events are of the last
     std::uint64_t given_up_ = 0;
-    StreamIdentity stream_{.name = "stream"};
+    std::uint64_t packets_ = 0;
 };
 
 constexpr const char* kThreads = "event.context := struct { u8 vpid; u8 vtid; };";
@@ -91,6 +112,74 @@ TEST_F(TimelineTest, ThreadsOfProcesses) {
     EXPECT_EQ(told({event(2, 1, 7, 7, 0), event(2, 2, 7, 8, 0), event(2, 3, 9, 7, 0), event(2, 4, 7, 7, 0)}),
               (Lines{"process 1 of 0: 7 7 ", "thread 2 of 1: 7 7 ", "1: 2 . other", "thread 3 of 1: 7 8 ",
                      "2: 3 . other", "process 4 of 0: 9 9 ", "thread 5 of 4: 9 7 ", "3: 5 . other", "4: 2 . other"}));
+}
+
+// Each process has a trace of its own.
+TEST_F(TimelineTest, TracesOfProcessesOfOneNumberInContainers) {
+    Told writer;
+    Timeline timeline({}, writer);
+    for (const int pid_outside : {7, 101, 102, 101, 7}) {
+        load("", fmt::format(R"(tracer_buffering_scheme = "pid"; tracer_buffering_id = {}; hostname = "h"; vpid = 7;)",
+                             pid_outside));
+        tell(timeline, {{2, 1, 0}});
+    }
+    EXPECT_EQ(writer.lines, (Lines{"process 1 of 0: 7 7 ", "cpu 2 of 1: 7 0 CPU 3", "1: 2 . other",
+                                   "process 3 of 0: 1000000002 1000000002  (h, 7)", "cpu 4 of 3: 1000000002 0 CPU 3",
+                                   "1: 4 . other", "process 5 of 0: 1000000004 1000000004  (h, 7)",
+                                   "cpu 6 of 5: 1000000004 0 CPU 3", "1: 6 . other", "1: 4 . other", "1: 2 . other"}));
+}
+
+// What happens on another CPU at the same time is of another thread.
+TEST_F(TimelineTest, CpusOfAProcessWhoseThreadsAreNotTold) {
+    const std::string environment = "vpid = 7;";
+    load("event.context := struct { u8 cpu_id; };", environment, "u8 x;");
+    Told writer;
+    Timeline timeline({}, writer);
+    tell(timeline, {{0, 1, 0, 0}, {0, 2, 1, 0}, {1, 3, 0, 0}, {1, 4, 1, 0}});
+    EXPECT_EQ(writer.lines, (Lines{"process 1 of 0: 7 7 ", "cpu 2 of 1: 7 0 CPU 0", "1: 2 ( a", "cpu 3 of 1: 7 0 CPU 1",
+                                   "2: 3 ( a", "3: 2 ) a", "4: 3 ) a"}));
+    EXPECT_EQ(timeline.without_thread(), 2U);
+}
+
+TEST_F(TimelineTest, StreamsWhereCpusAreNotTold) {
+    load("", "", "u8 x;");
+    EXPECT_EQ(told({{2, 1, 0}}), (Lines{"cpu 1 of 0: 0 0 stream", "1: 1 . other"}));
+}
+
+TEST_F(TimelineTest, CpusOfAnotherHostHaveItsName) {
+    Told writer;
+    Timeline timeline({}, writer);
+    for (const char* host : {"one", "other"}) {
+        load("", fmt::format("hostname = \"{}\";", host));
+        tell(timeline, {{2, 1, 0}});
+    }
+    EXPECT_EQ(writer.lines,
+              (Lines{"cpu 1 of 0: 0 0 CPU 3", "1: 1 . other", "cpu 2 of 0: 0 0 CPU 3 (other)", "1: 2 . other"}));
+}
+
+TEST_F(TimelineTest, ThreadsThatAreTooManyHaveNoSlices) {
+    load("event.context := struct { integer { size = 32; } vtid; };");
+    const auto of_thread = [](int id, std::uint32_t tid) {
+        return std::string{static_cast<char>(id),
+                           1,
+                           static_cast<char>(tid),
+                           static_cast<char>(tid >> 8U),
+                           static_cast<char>(tid >> 16U),
+                           0,
+                           0};
+    };
+    constexpr std::uint32_t kMany = 50'000;  // each with its process
+    std::vector<std::string> events;
+    for (std::uint32_t tid = 1; tid <= kMany; ++tid) events.push_back(of_thread(2, tid));
+    for (const int id : {0, 1})
+        for (const std::uint32_t tid : {kMany + 1, kMany}) events.push_back(of_thread(id, tid));
+    Told writer;
+    Timeline timeline({}, writer);
+    tell(timeline, events);
+    EXPECT_EQ(Lines(writer.lines.end() - 5, writer.lines.end()),
+              (Lines{"cpu 100001 of 0: 0 0 others", "1: 100001 . a_begin", "1: 100000 ( a", "1: 100001 . a_end",
+                     "1: 100000 ) a"}));
+    EXPECT_EQ(timeline.on_others(), 2U);
 }
 
 TEST_F(TimelineTest, CpusWhereThereAreNoProcesses) {
@@ -129,8 +218,9 @@ TEST_F(TimelineTest, AnEndEndsWhatIsOpenInside) {
 
 TEST_F(TimelineTest, WhatNothingEndsIsNoSlice) {
     load(kThreads);
-    trace_class_.streams.front().events.at(1).name = "b_end";
-    plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+    LoadedTrace& trace = *traces_.back();
+    trace.trace_class.streams.front().events.at(1).name = "b_end";
+    trace.plan = *ctf::make_decode_plan(trace.trace_class, trace.trace_class.streams.front());
     const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2)});
     EXPECT_EQ(events_in(lines), (Lines{"1: 2 . a_begin", "2: 2 . other"}));
 }
