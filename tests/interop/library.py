@@ -388,6 +388,36 @@ class Library(InteropTest):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             self.assertRaisesRegex(leat.Error, "interrupted", read)
 
+    def run_python(self, code, *arguments):
+        return plain_run(sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(BUILD / 'python')!r})\n{code}", *arguments)
+
+    def test_in_another_interpreter_of_the_process(self):
+        trace = self.recorded()
+        code = ("import _xxsubinterpreters as interpreters\n"
+                "both = [interpreters.create() for _ in range(2)]\n"
+                "count = 'import sys; sys.path = %r; import leat; print(sum(1 for _ in leat.open(%r)))' % (sys.path, sys.argv[1])\n"
+                "for interpreter in both:\n"
+                "    try:\n"
+                "        interpreters.run_string(interpreter, count)\n"
+                "    except interpreters.RunFailedError as error:\n"
+                "        print(error)\n")
+        result = self.run_python(code, trace)
+        first, second = result.stdout.splitlines()
+        self.assertEqual((result.returncode, result.stderr, int(first)), (0, "", len(self.view(trace)[0])))
+        self.assertIn("another interpreter", second)
+
+    def test_process_ends_while_a_thread_reads(self):
+        trace = self.recorded(20_000)
+        for read in ("list(leat.open(sys.argv[1], filter='n == 1000000000'))", "list(leat.open(sys.argv[1]))",
+                     "leat.open(sys.argv[1]).columns()"):
+            code = ("import leat, threading\n"
+                    "def go_on():\n"
+                    "    while True:\n"
+                    f"        {read}\n"
+                    "threading.Thread(target=go_on, daemon=True).start()\n")
+            for _ in range(10):
+                self.assertEqual(self.run_python(code, trace).returncode, 0, read)
+
     def test_files_that_go_are_read_to_their_end(self):
         trace = self.recorded()
         count = len(self.view(trace)[0])

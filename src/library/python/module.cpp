@@ -1,12 +1,16 @@
 // leat._ctf: the Python module `leat` over <leat/ctf.h>. It needs the stable ABI of Python 3.9 alone.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 #include <leat/ctf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -26,13 +30,16 @@ Object none() {
 PyObject* error_class = nullptr;  // NOLINT(*-avoid-non-const-global-variables)
 PyObject* event_class = nullptr;  // NOLINT(*-avoid-non-const-global-variables)
 PyObject* enum_class = nullptr;   // NOLINT(*-avoid-non-const-global-variables)
+// Whose they are; below 0: nobody's.
+std::int64_t interpreter = -1;  // NOLINT(*-avoid-non-const-global-variables)
 
 struct Reader {
     PyObject_HEAD  // NOLINT(*)
         leat_ctf_reader* reader;
-    bool is_busy;       // a thread is in it that lets others run
-    bool is_selective;  // to the next event it may be far
-    unsigned looks;     // whether a signal has come
+    bool is_busy;            // a thread is in it that lets others run
+    PyThreadState* waiting;  // of that thread; null: it has the lock of the interpreter
+    bool is_selective;       // to the next event it may be far
+    unsigned looks;          // whether a signal has come
 };
 
 // One thread at a time. Others run meanwhile, but for this reader.
@@ -60,6 +67,26 @@ class Use {
     Reader* reader_;
     bool is_ours_ = false;
 };
+
+// While the interpreter ends, it ends threads that want its lock, but for the main one. They have objects on their
+// stacks, so they wait until all is over, as with Python 3.14.
+template <class Call>
+auto with_lock_of_interpreter(const Call& call) {
+    try {
+        return call();
+    } catch (const abi::__forced_unwind&) {
+        for (;;) ::pause();
+    }
+}
+void come_back(PyThreadState* thread) {
+    with_lock_of_interpreter([thread] { PyEval_RestoreThread(thread); });
+}
+// What is Python may let others run meanwhile.
+template <class... Arguments>
+Object call_python(PyObject* callable, const Arguments&... arguments) {
+    return Object(
+        with_lock_of_interpreter([&] { return PyObject_CallFunctionObjArgs(callable, arguments.get()..., nullptr); }));
+}
 
 // Text may have bytes that are no UTF-8.
 Object text_of(const char* bytes, std::size_t size) {
@@ -129,7 +156,7 @@ Object number_of(const leat_ctf_value* value, bool is_signed) {
         PyTuple_SetItem(labels.get(), static_cast<Py_ssize_t>(i), label.release());
     }
     if (!labels) return nullptr;
-    return Object(PyObject_CallFunctionObjArgs(enum_class, integer.get(), labels.get(), nullptr));
+    return call_python(enum_class, integer, labels);
 }
 
 Object python_of(const leat_ctf_value* value) {
@@ -179,21 +206,31 @@ Object event_of(leat_ctf_reader* reader) {
     for (const leat_ctf_scope scope : {LEAT_CTF_PACKET_CONTEXT, LEAT_CTF_EVENT_CONTEXT, LEAT_CTF_OWN_CONTEXT})
         if (!add_members(contexts.get(), leat_ctf_get_scope(reader, scope))) return nullptr;
     if (!add_members(fields.get(), leat_ctf_get_scope(reader, LEAT_CTF_FIELDS))) return nullptr;
-    return Object(PyObject_CallFunctionObjArgs(event_class, time.get(), name.get(), level.get(), contexts.get(),
-                                               fields.get(), nullptr));
+    return call_python(event_class, time, name, level, contexts, fields);
 }
 
 // Methods.
 
 Reader* self_of(PyObject* self) { return reinterpret_cast<Reader*>(self); }  // NOLINT(*-reinterpret-cast)
 
-// Handlers of signals are Python, and run when somebody asks. Other threads may wait for a while until they let us.
+template <class Call>
+auto let_others_run(Reader* reader, const Call& call) {
+    reader->waiting = PyEval_SaveThread();
+    auto result = call();
+    come_back(std::exchange(reader->waiting, nullptr));
+    return result;
+}
+
+// Handlers of signals are Python, and run in the main thread when that asks. Other threads may wait for a while until
+// they let us.
 int is_interrupted(void* self) {
     constexpr unsigned kBetweenLooks = 64;
-    if (++static_cast<Reader*>(self)->looks % kBetweenLooks != 0) return 0;
-    const PyGILState_STATE state = PyGILState_Ensure();
+    auto* const reader = static_cast<Reader*>(self);
+    if (++reader->looks % kBetweenLooks != 0 || ::syscall(SYS_gettid) != ::getpid()) return 0;
+    PyThreadState* const waiting = std::exchange(reader->waiting, nullptr);
+    if (waiting != nullptr) come_back(waiting);
     const bool has_raised = PyErr_CheckSignals() != 0;
-    PyGILState_Release(state);
+    if (waiting != nullptr) reader->waiting = PyEval_SaveThread();
     return has_raised ? 1 : 0;
 }
 
@@ -201,14 +238,8 @@ PyObject* next(PyObject* self) {
     const Use use(self_of(self));
     if (!use) return nullptr;
     leat_ctf_reader* const reader = self_of(self)->reader;
-    int state = 0;
-    if (self_of(self)->is_selective) {
-        Py_BEGIN_ALLOW_THREADS;  // NOLINT
-        state = leat_ctf_next(reader);
-        Py_END_ALLOW_THREADS;  // NOLINT
-    } else {
-        state = leat_ctf_next(reader);
-    }
+    const auto go_on = [reader] { return leat_ctf_next(reader); };
+    const int state = self_of(self)->is_selective ? let_others_run(self_of(self), go_on) : go_on();
     if (state < 0) return raise_error(reader);
     if (state == 0) return nullptr;  // the iteration ends
     Object event = event_of(reader);
@@ -307,10 +338,9 @@ PyObject* read_columns(PyObject* self, PyObject* arguments) {
     if (!use) return nullptr;
     leat_ctf_reader* const reader = self_of(self)->reader;
     titles.push_back(nullptr);
-    leat_ctf_columns* read = nullptr;
-    Py_BEGIN_ALLOW_THREADS;  // NOLINT
-    read = leat_ctf_read_columns(reader, names == Py_None ? nullptr : titles.data(), titles.size() - 1, rows);
-    Py_END_ALLOW_THREADS;  // NOLINT
+    leat_ctf_columns* const read = let_others_run(self_of(self), [&] {
+        return leat_ctf_read_columns(reader, names == Py_None ? nullptr : titles.data(), titles.size() - 1, rows);
+    });
     const std::unique_ptr<leat_ctf_columns, void (*)(leat_ctf_columns*)> owner(read, leat_ctf_free_columns);
     const bool is_part = read != nullptr && wanted == Py_None && leat_ctf_error(reader) != nullptr;
     if (read == nullptr || is_part || PyErr_Occurred() != nullptr) return raise_error(reader);
@@ -373,10 +403,9 @@ PyObject* open(PyObject* /*module*/, PyObject* arguments) {
         if (names.back() == nullptr) return nullptr;
     }
     char error[LEAT_CTF_ERROR_SIZE] = "";
-    leat_ctf_reader* reader = nullptr;
-    Py_BEGIN_ALLOW_THREADS;  // NOLINT
-    reader = leat_ctf_open(names.data(), names.size(), &options, error);
-    Py_END_ALLOW_THREADS;  // NOLINT
+    PyThreadState* const waiting = PyEval_SaveThread();
+    leat_ctf_reader* const reader = leat_ctf_open(names.data(), names.size(), &options, error);
+    come_back(waiting);
     if (reader == nullptr) return raise_error(error);
     auto* const allocate =
         reinterpret_cast<allocfunc>(PyType_GetSlot(reinterpret_cast<PyTypeObject*>(reader_type), Py_tp_alloc));
@@ -391,12 +420,26 @@ PyObject* open(PyObject* /*module*/, PyObject* arguments) {
     return self;
 }
 
+void replace(PyObject*& kept, PyObject* given) {
+    Py_INCREF(given);
+    Py_XDECREF(std::exchange(kept, given));
+}
+
 // use(Error, Event, Enum): the classes of what we make.
 PyObject* use_classes(PyObject* /*module*/, PyObject* arguments) {
-    if (PyArg_ParseTuple(arguments, "OOO", &error_class, &event_class, &enum_class) == 0) return nullptr;
-    Py_INCREF(error_class);
-    Py_INCREF(event_class);
-    Py_INCREF(enum_class);
+    PyObject* error = nullptr;
+    PyObject* event = nullptr;
+    PyObject* enumeration = nullptr;
+    if (PyArg_ParseTuple(arguments, "OOO", &error, &event, &enumeration) == 0) return nullptr;
+    const std::int64_t caller = PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (interpreter >= 0 && interpreter != caller) {
+        PyErr_SetString(PyExc_ImportError, "another interpreter of this process has imported leat: only one can");
+        return nullptr;
+    }
+    interpreter = caller;
+    replace(error_class, error);
+    replace(event_class, event);
+    replace(enum_class, enumeration);
     return none().release();
 }
 

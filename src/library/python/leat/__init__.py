@@ -9,7 +9,8 @@
     table["size"].mean()                       # NumPy arrays
 
 `leat view` shows the same events in the same order. What cannot be read raises leat.Error, where it is found. A reader is
-for one thread at a time.
+for one thread at a time. Signals such as that of Ctrl-C interrupt a reading of the process's main thread. One interpreter of
+a process can import this module.
 """
 
 import datetime
