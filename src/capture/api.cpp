@@ -1,6 +1,7 @@
 // <leat/capture.h>
 #include <fmt/ranges.h>
 #include <leat/capture.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/local_time.hpp"
 #include "base/printable_text.hpp"
 #include "capture/capture.hpp"
 #include "ctf/tsdl/tsdl_lexer.hpp"
@@ -33,6 +35,8 @@ constexpr std::uint64_t kSmallestBlock = 4096;
 constexpr std::uint64_t kFlushPeriod = 1'000'000'000;  // ns
 constexpr std::uint64_t kSmallestSize = session::Limits::kSmallestSize;
 constexpr std::size_t kMaxEnvironment = 256;
+// Where this library was loaded. Others are children of fork().
+const pid_t first_process = ::getpid();
 // That every trace of a process has.
 constexpr std::array<std::string_view, 13> kOwnLines{"domain",
                                                      "tracer_name",
@@ -182,6 +186,10 @@ int hand_out(Capture& engine, leat_capture_buffer* buffers, int count) {
 
 leat_capture* leat_capture_start(const leat_capture_options* options, char* error) {
     try {
+        if (::getpid() == first_process)
+            remember_time_zone();
+        else
+            go_by_remembered_time_zone();
         auto started = start(*options);
         if (started) return new leat_capture{.engine = *std::move(started)};
         tell(error, started.error().message);
