@@ -150,6 +150,9 @@ class Recovery {
         known = LEAT_TRY(of_file(MemoryDirectory::kDescription, parse_memory(description)));
         // Where it was found; what it says of itself might lie elsewhere.
         known.shape.path = path;
+        struct stat status {};
+        if (::fstat(directory, &status) != 0) return io_error("cannot look whose its directory is");
+        if (status.st_uid != ::geteuid()) recovery.owner_ = status.st_uid;
         recovery.registry_ = without_what_is_lost(LEAT_TRY(of_file("registry", read_journal(directory, "registry"))));
         auto metadata = read_journal(directory, "metadata");
         if (metadata && agree(recovery.registry_, *metadata)) recovery.metadata_ = *std::move(metadata);
@@ -230,10 +233,10 @@ class Recovery {
     }
 
     // The last packet is also in the new trace. Readers that go by the index know no other; those that scan the file
-    // would show it twice.
+    // would show it twice. Somebody else's memory may name files of a third user, who would not thank us for advice.
     void warn_of_unfinished_files(LeftSession::RecoveredTrace& recovered) const {
         if (known_.stored_in.empty()) return;
-        for (const auto& [file, size, beyond] : output::find_unfinished_files(known_.stored_in, trace_->path()))
+        for (const auto& [file, size, beyond] : output::find_unfinished_files(known_.stored_in, trace_->path(), owner_))
             recovered.warnings.push_back(fmt::format(
                 "{} has {} bytes that its index does not know: babeltrace2 cannot read it together with the "
                 "new trace, which has them, until you do: truncate -s {} {}",
@@ -257,6 +260,7 @@ class Recovery {
     }
 
     DescribedTrace known_;
+    std::optional<uid_t> owner_{};  // of its memory; none: we
     std::string registry_;
     std::string metadata_;
     std::vector<ring::RingSet> rings_;
@@ -300,6 +304,8 @@ Result<LeftSession> LeftSession::find(const fs::path& directory) {
 }
 
 Result<LeftSession::Recovered> LeftSession::store_in(const fs::path& output) const {
+    std::error_code ignored;
+    const bool is_new = !fs::exists(output, ignored);
     LEAT_TRY(output::TraceDirectory::prepare(output));
     Recovered recovered;
     for (const Left& left : traces_) {
@@ -312,7 +318,7 @@ Result<LeftSession::Recovered> LeftSession::store_in(const fs::path& output) con
             recovered.errors.push_back((directory_ / left.path).string() + ": " + stored.error().message);
     }
     // If there is nothing in it.
-    (void)::rmdir(output.c_str());
+    if (is_new) (void)::rmdir(output.c_str());
     return recovered;
 }
 

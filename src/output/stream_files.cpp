@@ -1,5 +1,6 @@
 #include "output/stream_files.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,12 +65,17 @@ std::vector<std::uint64_t> numbers_of(const std::string& stream, std::span<const
 }
 
 // Where a session has traces of this path: in its directory, in those of chunks and snapshots, and in its archives. It
-// may be anywhere that a crashed recorder, or somebody else, has named.
+// may be anywhere that a crashed recorder, or somebody else, has named; but no link leads to another place.
 Paths directories_of_trace(const std::filesystem::path& session_directory, const std::filesystem::path& trace_path) {
     Paths found;
+    std::error_code nowhere;
+    const std::filesystem::path real = std::filesystem::canonical(session_directory, nowhere);
+    if (nowhere) return found;
     const auto add = [&](const std::filesystem::path& chunk) {
         std::error_code error;
-        if (std::filesystem::is_directory(chunk / trace_path, error)) found.push_back(chunk / trace_path);
+        const std::filesystem::path directory = chunk / trace_path;
+        if (std::filesystem::canonical(directory, error) == (real / directory.lexically_relative(session_directory)))
+            found.push_back(directory);
     };
     add(session_directory);
     for (const auto& parent : {session_directory, session_directory / "archives"}) {
@@ -83,14 +89,16 @@ Paths directories_of_trace(const std::filesystem::path& session_directory, const
 }  // namespace
 
 std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& session_directory,
-                                                  const std::filesystem::path& trace_path) {
+                                                  const std::filesystem::path& trace_path, std::optional<uid_t> owner) {
     std::vector<UnfinishedFile> unfinished;
     for (const std::filesystem::path& directory : directories_of_trace(session_directory, trace_path)) {
         for (const std::filesystem::path& file : trace::find_stream_files(directory).value_or(Paths())) {
+            struct stat status {};
+            if (::lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+            if (owner && status.st_uid != *owner) continue;
             const auto index = open_for_reading(trace::index_path(file));
-            std::error_code error;
-            const std::uint64_t size = std::filesystem::file_size(file, error);
-            if (!index || error) continue;
+            if (!index) continue;
+            const auto size = static_cast<std::uint64_t>(status.st_size);
             const auto part = indexed_part(index->get(), size, ~std::uint64_t{0}).value_or(std::nullopt);
             if (part && part->data_size != size)
                 unfinished.push_back({.file = file, .size = part->data_size, .beyond = size - part->data_size});

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -26,9 +28,10 @@ struct UnfinishedFile {
     std::uint64_t size;    // bytes that its index knows
     std::uint64_t beyond;  // and how many come after that
 };
-// Of the trace, in whatever chunks it is below a session's directory.
+// Of the trace, in whatever chunks it is below a session's directory. `owner`: files of others do not count; none: they
+// do.
 std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& session_directory,
-                                                  const std::filesystem::path& trace_path);
+                                                  const std::filesystem::path& trace_path, std::optional<uid_t> owner);
 
 // The files of one stream while it is written: data and index. With limits, they are the newest of several, and only
 // that takes packets.

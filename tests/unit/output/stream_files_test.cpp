@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "support/resource_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::output {
 namespace {
@@ -205,6 +207,57 @@ TEST_F(RolledStream, PlaceThatCannotBeMadeIsTriedAgain) {
     write(1);
     EXPECT_EQ(packets("c_3_0"), (Numbers{9}));
     EXPECT_EQ(packets("c_3_2"), (Numbers{6, 7, 8}));
+}
+
+// Whoever is told of one is told to shorten it.
+class UnfinishedFiles : public testing::Test {
+  protected:
+    UnfinishedFiles() { make(trace_); }
+
+    // A file whose index has no packet.
+    static void make(const fs::path& directory) {
+        fs::create_directories(directory / trace::kIndexDirectory);
+        std::ofstream(directory / "c_0") << "packets";
+        const auto header = trace::encode_index_header();
+        std::ofstream(trace::index_path(directory / "c_0"), std::ios::binary)
+            .write(reinterpret_cast<const char*>(header.data()), header.size());  // NOLINT(*-reinterpret-cast)
+    }
+    [[nodiscard]] std::vector<fs::path> found(std::optional<uid_t> owner = std::nullopt) const {
+        std::vector<fs::path> files;
+        for (const UnfinishedFile& file : find_unfinished_files(session_, kPath, owner)) {
+            EXPECT_EQ(file.size, 0U);
+            EXPECT_EQ(file.beyond, 7U);
+            files.push_back(file.file);
+        }
+        return files;
+    }
+
+    static constexpr const char* kPath = "ust/uid/1000/64-bit";
+    test::ScratchDirectory scratch_;
+    fs::path session_ = scratch_.path() / "session";
+    fs::path trace_ = session_ / kPath;
+};
+
+TEST_F(UnfinishedFiles, AreThoseOfTheirOwner) {
+    EXPECT_EQ(found(), std::vector{trace_ / "c_0"});
+    EXPECT_EQ(found(::geteuid()), std::vector{trace_ / "c_0"});
+    EXPECT_TRUE(found(::geteuid() + 1).empty());
+}
+
+TEST_F(UnfinishedFiles, AreNotWhereALinkLeads) {
+    const fs::path other = scratch_.path() / "other";
+    make(other);
+    fs::remove(trace_ / "c_0");
+    fs::create_symlink(other / "c_0", trace_ / "c_0");
+    EXPECT_TRUE(found().empty());
+    fs::remove_all(trace_);
+    fs::create_symlink(other, trace_);
+    EXPECT_TRUE(found().empty());
+    fs::rename(session_, scratch_.path() / "moved");
+    fs::create_symlink(scratch_.path() / "moved", session_);  // of the session itself, somebody may have one
+    fs::remove(trace_);
+    make(trace_);
+    EXPECT_EQ(found(), std::vector{trace_ / "c_0"});
 }
 
 }  // namespace
