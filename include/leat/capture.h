@@ -55,7 +55,8 @@ struct leat_capture_options {
     size_t size;           /* of this struct, as the program was compiled */
     const char* directory; /* new or empty; its parent exists */
     uint64_t duration_ns;  /* 1 or more */
-    uint64_t max_size;     /* bytes that the trace may take on disk, 64 KiB or more: 8 blocks, or they are smaller */
+    uint64_t max_size;     /* bytes that the trace may take on disk, 64 KiB or more: 8 blocks, or they are smaller; the
+                            * descriptions of all events must fit, about 300 bytes each */
     const char* const* events; /* patterns such as "io:*", up to a NULL; NULL: all events */
     uint32_t blocks;           /* of each CPU: a power of two, 4 or more. 0: 8 */
     uint32_t block_size;       /* bytes: a power of two, 4096 or more. Together 64 KiB to 1 GiB a CPU. 0: 128 KiB */
@@ -101,8 +102,8 @@ LEAT_EXPORT int leat_capture_poll(struct leat_capture* capture, struct leat_capt
 LEAT_EXPORT void leat_capture_written(struct leat_capture* capture, const struct leat_capture_buffer* buffer,
                                       ssize_t result);
 
-/* For who does not write by himself: polls, and writes what there is by pwritev(). 1: the capture goes on; 0: it is
- * over. */
+/* For who does not write by himself: polls, waits for what leat_capture_submit() has under way, and writes what there
+ * is by pwritev(). 1: the capture goes on; 0: it is over. */
 LEAT_EXPORT int leat_capture_write(struct leat_capture* capture);
 
 /* The same without waiting for the disk: hands what there is to the kernel by io_uring, one system call, and takes note
@@ -127,10 +128,10 @@ struct leat_capture_result {
     int is_over;
     uint64_t events;      /* stored; while it runs, those that were handed out */
     uint64_t skipped;     /* found no free block, or were too large: counted in the trace */
-    uint64_t lost;        /* beyond the size, or not written because of an error: not in the trace */
+    uint64_t lost;        /* beyond the size, not written because of an error, or removed: not in the trace */
     uint64_t bytes;       /* of all files */
     const char* error;    /* of LEAT_CAPTURE_ENDED_BY_ERROR, else NULL; valid until the next call */
-    const char* warnings; /* lines that say which tracepoints are not captured, and why; NULL: all are */
+    const char* warnings; /* lines: which tracepoints are not captured, and why; that files were removed; or NULL */
 };
 LEAT_EXPORT void leat_capture_get_result(const struct leat_capture* capture, struct leat_capture_result* result);
 

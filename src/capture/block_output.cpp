@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/file.hpp"
 #include "ctf/record/packet_header.hpp"
 #include "trace/stream_paths.hpp"
 
@@ -64,6 +65,7 @@ Result<std::size_t> BlockOutput::open_file(const std::string& name) {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     File file{.name = name, .fd = UniqueFd(::openat(directory_fd_.get(), name.c_str(), kFlags, kFileMode))};
     if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", path_of(file)));
+    file.has_name = !is_removed(file.fd.get());
     files_.push_back(std::move(file));
     return files_.size() - 1;
 }
@@ -95,6 +97,7 @@ void BlockOutput::add(Block block) {
     bytes_ += added.size();
     limit_.use(added.size());
     events_ += added.events;
+    file.events += added.events;
 }
 
 Result<void> BlockOutput::write_metadata(std::string_view unit) {
@@ -217,13 +220,31 @@ void BlockOutput::give_up_the_rest() {
         }
         lost_ += block.events;
         events_ -= block.events;
+        files_[block.file].events -= block.events;
         bytes_ -= block.size();
     }
     blocks_.clear();
 }
 
+// What somebody has removed is not stored, and without metadata nothing is.
+void BlockOutput::note_removed() {
+    const auto is_gone = [](const File& file) {
+        return file.fd.is_open() && file.has_name && file.size != 0 && is_removed(file.fd.get());
+    };
+    const bool has_metadata = files_.empty() || !is_gone(files_.front());
+    for (File& file : files_) {
+        if (has_metadata && !is_gone(file)) continue;
+        has_removed_files_ = true;
+        lost_ += file.events;
+        events_ -= file.events;
+        bytes_ -= error_ ? file.stored : file.size;
+        file.events = 0;
+    }
+}
+
 void BlockOutput::close() {
     if (error_) give_up_the_rest();
+    note_removed();
     for (File& file : files_) {
         if (!file.fd.is_open()) continue;
         if (error_ && ::ftruncate(file.fd.get(), static_cast<off_t>(file.stored)) != 0) file.stored = 1;
@@ -235,6 +256,7 @@ void BlockOutput::close() {
 }
 
 void BlockOutput::remove_if_unused() {
+    blocks_.clear();
     for (const File& file : files_) ::unlinkat(directory_fd_.get(), file.name.c_str(), 0);
     files_.clear();
     if (has_made_directory_) ::rmdir(directory_.c_str());

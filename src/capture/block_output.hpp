@@ -77,8 +77,11 @@ class BlockOutput final : public consumer::Output {
     // Events and bytes that were taken, and are stored or will be; once closed after an error, those that are stored.
     [[nodiscard]] std::uint64_t events() const { return events_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-    // Events that were taken, and are not stored because of the error; when it is closed.
+    // Events that were taken, and are not stored because of the error, or as their files were removed; when it is
+    // closed.
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
+    // By somebody else, and they were not empty.
+    [[nodiscard]] bool has_removed_files() const { return has_removed_files_; }
 
   private:
     struct File {
@@ -86,6 +89,8 @@ class BlockOutput final : public consumer::Output {
         UniqueFd fd;
         std::uint64_t size = 0;    // with all blocks
         std::uint64_t stored = 0;  // bytes from its start, without a gap
+        std::uint64_t events = 0;  // in its blocks
+        bool has_name = false;     // had one when it was made: some file systems say of all files that they have none
     };
 
     BlockOutput(std::filesystem::path directory, std::string_view channel, std::uint64_t max_size)
@@ -98,6 +103,7 @@ class BlockOutput final : public consumer::Output {
     void note_done(const Block& done);
     void fail(Error error);
     void give_up_the_rest();
+    void note_removed();
 
     std::filesystem::path directory_;
     UniqueFd directory_fd_;  // programs change their directory, and people rename this one
@@ -114,6 +120,7 @@ class BlockOutput final : public consumer::Output {
     std::uint64_t lost_ = 0;
     bool has_made_directory_ = false;
     bool is_full_ = false;
+    bool has_removed_files_ = false;
     std::optional<Error> error_;
 };
 

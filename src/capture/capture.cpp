@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "base/file.hpp"
 #include "ring/clock.hpp"
@@ -89,6 +90,11 @@ consumer::Consumer::Source source_of(const session::TraceChannel& channel, std::
             .max_packet_size = max_packet_size};
 }
 
+// Of each CPU something is kept for the last packets, too.
+tl::unexpected<Error> no_room() {
+    return refused("there is no room to describe the events that are wanted: raise max_size, or capture fewer of them");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
@@ -101,9 +107,9 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     const std::vector<std::uint32_t> cpus = own_cpus();
     auto output = LEAT_TRY(BlockOutput::create(options.directory, channel.name(), channel.rings().geometry().cpu_rings,
                                                cpus, std::min(options.max_size, largest_file())));
-    if (auto written = output->write_metadata(trace.initial_metadata()); !written) {
+    if (!output->write_metadata(trace.initial_metadata())) {
         output->remove_if_unused();
-        return tl::unexpected(std::move(written).error());
+        return no_room();
     }
     // Before the time runs: that is a page fault for each page.
     for (const std::uint32_t cpu : cpus)
@@ -118,6 +124,11 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     std::unique_ptr<Capture> capture(
         new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));
     capture->switch_on();
+    // What cannot even say what it has would end with its first event.
+    if (!capture->describe_new_events()) {
+        capture->abandon();
+        return no_room();
+    }
     return capture;
 }
 
@@ -167,15 +178,19 @@ void Capture::give_up_without_memory() noexcept {
 
 void Capture::write_rest() {
     stop();
-    while (writer_ != nullptr && writer_->count() != 0) {
-        writer_->wait();
-        take_done();
-    }
+    if (writer_ != nullptr) write_submitted();
     output_->take_back();
     while (!is_over()) write();
 }
 
 std::uint64_t Capture::now() const { return ring::clock_now(trace_.clock().page()); }
+
+// As if it had not been: nothing is written yet.
+void Capture::abandon() {
+    tracepoints_.reset();
+    output_->remove_if_unused();
+    state_ = State::kOver;
+}
 
 bool Capture::is_of_this_process() const { return leat_capture_process() == process_; }
 
@@ -216,12 +231,22 @@ void Capture::poll() {
     }
     if (state_ == State::kRunning) {
         const std::uint64_t time = now();
-        if (time < next_look_) return;
+        // A TSC that begins anew, as it does after some kinds of suspend, stops the clock until that is disciplined.
+        // One that is a little behind on another CPU does not.
+        const bool stands_still = time <= std::exchange(last_time_, time) && ring::system_now() >= latest_look_;
+        if (time < next_look_ && !stands_still) return;
+        if (stands_still || time >= next_discipline_) discipline(time);
         next_look_ = time + kLookPeriod;
+        latest_look_ = ring::system_now() + 2 * kLookPeriod;
         look(time);
     }
     if (state_ == State::kEnding) cut_rest();
     if (state_ == State::kClosing) close_if_written();
+}
+
+void Capture::discipline(std::uint64_t time) {
+    next_discipline_ = time + kDisciplinePeriod;
+    trace_.clock().discipline(consumer_.newest());
 }
 
 void Capture::look(std::uint64_t time) {
@@ -229,10 +254,6 @@ void Capture::look(std::uint64_t time) {
     const bool is_flush_due = time >= next_flush_;
     if (is_flush_due || consumer_.has_full_packet()) drain(is_flush_due);
     if (is_flush_due) next_flush_ = later(time, flush_period_);
-    if (time >= next_discipline_) {
-        next_discipline_ = time + kDisciplinePeriod;
-        trace_.clock().discipline(consumer_.newest());
-    }
     if (output_->error()) return begin_end(End::kError);
     if (output_->is_full()) return begin_end(End::kSize);
     if (time >= ends_at_) begin_end(End::kDuration);
@@ -272,6 +293,7 @@ void Capture::close_if_written() {
     (void)consumer_.finish();
     if (!output_->is_delivered()) return;
     output_->close();
+    if (output_->has_removed_files()) warn("somebody has removed files of the trace: their events are lost");
     tracepoints_.reset();
     note_final_counts();
     state_ = State::kOver;
@@ -302,9 +324,17 @@ void Capture::write_block(const Block& block) {
 void Capture::write() {
     poll();
     if (is_over()) return;
-    if (writer_ != nullptr) take_done();
+    if (writer_ != nullptr) write_submitted();
     while (const Block* const block = hand_out()) write_block(*block);
     if (state_ != State::kRunning) poll();
+}
+
+// The kernel may have refused some for a while; and what waits for metadata that are under way comes after them.
+void Capture::write_submitted() {
+    while (writer_->count() != 0) {
+        writer_->wait();
+        take_done();
+    }
 }
 
 std::size_t Capture::submit() {

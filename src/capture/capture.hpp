@@ -83,8 +83,10 @@ class Capture {
     void switch_on();
     void warn(std::string warning);
     void record_sticky_values(const session::StickyProgram& program);
+    void abandon();
     void write_rest();
     void give_up_without_memory() noexcept;
+    void discipline(std::uint64_t time);
     void look(std::uint64_t time);
     void drain(bool has_rest);
     void begin_end(End end);
@@ -93,6 +95,7 @@ class Capture {
     void note_final_counts();
     void write_block(const Block& block);
     void take_done();
+    void write_submitted();
 
     std::unique_ptr<session::Session> session_;
     session::Trace& trace_;
@@ -103,7 +106,9 @@ class Capture {
     bool has_no_writer_ = false;
     std::uint32_t process_;
     std::uint64_t ends_at_;  // ns, of the trace's clock, as the others
+    std::uint64_t last_time_ = 0;
     std::uint64_t next_look_ = 0;
+    std::uint64_t latest_look_ = 0;  // ns of CLOCK_MONOTONIC
     std::uint64_t flush_period_;
     std::uint64_t next_flush_;
     std::uint64_t next_discipline_ = 0;

@@ -65,7 +65,10 @@ OwnTracepoints::OwnTracepoints(session::Session& session)
     : session_(session), process_(leat_capture_process()), uid_(::geteuid()) {}
 
 OwnTracepoints::~OwnTracepoints() {
-    if (leat_capture_process() != process_) return;
+    if (leat_capture_process() != process_) {
+        leat_capture_leave();
+        return;
+    }
     try {
         switch_off();
     } catch (const std::exception&) {

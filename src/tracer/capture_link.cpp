@@ -20,11 +20,8 @@ bool has_captured = false;
 // ns
 constexpr uint64_t kAttachPatience = 1'000'000'000;
 
-// A child may have control memory of its parent, and has its channels. Where there is no place for a file, the memory
-// stays the parent's, whose events are on there: they find no channel. Another thread may be faster than we are, and
-// its capture attaches channels when it has begun.
+// Another thread may be faster than we are, and its capture attaches channels when it has begun.
 void leave_parent() {
-    renew_for_capture();
     const AttachLock lock(kAttachPatience);
     const bool has_begun = __atomic_load_n(&capturing_process, __ATOMIC_RELAXED) == process_number();
     if (lock.is_held() && !has_begun) detach_channels_of(wire::Lane::kRecorder);
@@ -62,6 +59,9 @@ bool leat_capture_begin() {
     const uint32_t process = process_number();
     uint32_t known = __atomic_load_n(&capturing_process, __ATOMIC_RELAXED);
     if (known == process) return false;
+    // A child may have control memory of its parent, and has its channels. Where there is no place for a file, the
+    // memory stays the parent's, whose events are on there: they find no channel.
+    renew_for_capture();
     leave_parent();
     __atomic_store_n(&has_captured, true, __ATOMIC_RELAXED);
     return __atomic_compare_exchange_n(&capturing_process, &known, process, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -70,6 +70,12 @@ bool leat_capture_begin() {
 void leat_capture_end() {
     uint32_t process = process_number();
     (void)__atomic_compare_exchange_n(&capturing_process, &process, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+void leat_capture_leave() {
+    const int saved_errno = errno;
+    leave_parent();
+    errno = saved_errno;
 }
 
 uint32_t leat_capture_control_changes() { return control_changes(); }

@@ -10,6 +10,8 @@ extern "C" {
 // One capture at a time has the lane. False: another one has it, or a recorder has started this program.
 LEAT_EXPORT bool leat_capture_begin();
 LEAT_EXPORT void leat_capture_end();
+// A child of fork() gives back what it has of its parent's channels, unless it has begun a capture of its own.
+LEAT_EXPORT void leat_capture_leave();
 
 // Another number when control memory has come or gone since. Never waits.
 LEAT_EXPORT uint32_t leat_capture_control_changes();

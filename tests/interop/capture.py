@@ -620,6 +620,102 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+
+# Its clock page says that the TSC has been far ahead. Prints whether the capture ended by its duration, and without a loss.
+FROZEN_CLOCK = r"""
+#include <inttypes.h>
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <string.h>
+#define NUMBER(FIELD) FIELD(integer, uint32_t, x, x)
+LEAT_TRACEPOINT(frozen, event, LEAT_INFO, NUMBER, uint32_t x);
+static volatile uint64_t* clock_lines(void) {
+    char line[4096], access[8];
+    uint64_t begin = 0, found = 0;
+    FILE* const maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "leat-clock") != NULL && sscanf(line, "%" SCNx64 "-%*x %7s", &begin, access) == 2 && access[1] == 'w')
+            found = begin;
+    fclose(maps);
+    return found == 0 ? NULL : (volatile uint64_t*)(found + 128);
+}
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    options.directory = argv[argc - 1];
+    options.duration_ns = 300000000;
+    options.max_size = 1 << 30;
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    for (int i = 0; i < 10; ++i) leat_capture_write(capture);
+    volatile uint64_t* const lines = clock_lines();
+    if (lines == NULL) return puts("there is no clock page"), 1;
+    lines[0] += UINT64_C(1) << 50;  /* tsc_base */
+    lines[4] += UINT64_C(1) << 50;
+    for (int i = 0; leat_capture_write(capture) != 0; ++i) leat_tracepoint(frozen, event, 1);
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    printf("%d %d\n", result.end == LEAT_CAPTURE_ENDED_BY_DURATION, result.lost == 0);
+    leat_capture_free(capture);
+    return 0;
+}
+"""
+
+# Its trace is removed while it captures.
+REMOVED = r"""
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define NUMBER(FIELD) FIELD(integer, uint32_t, x, x)
+LEAT_TRACEPOINT(removed, event, LEAT_INFO, NUMBER, uint32_t x);
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "", command[5000];
+    options.directory = argv[argc - 1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 30;
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    for (uint32_t i = 0; i < 100; ++i) leat_tracepoint(removed, event, i);
+    leat_capture_write(capture);
+    snprintf(command, sizeof command, "rm -r %s", options.directory);
+    if (system(command) != 0) return 1;
+    for (uint32_t i = 0; i < 100; ++i) leat_tracepoint(removed, event, i);
+    leat_capture_stop(capture);
+    while (leat_capture_write(capture) != 0) {}
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    printf("%d %d %s\n", (int)result.events, (int)result.lost, result.warnings);
+    leat_capture_free(capture);
+    return 0;
+}
+"""
+
+# With many events. Captures up to so many bytes.
+WORDY = r"""
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define WORDY(FIELD) FIELD(integer, int, x, x)
+%s
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    options.directory = argv[argc - 2];
+    options.duration_ns = 3600000000000;
+    options.max_size = strtoull(argv[argc - 1], NULL, 10);
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 0;
+    leat_capture_stop(capture);
+    while (leat_capture_write(capture) != 0) {}
+    leat_capture_free(capture);
+    return 0;
+}
+"""
+
 # Emits; then a child emits that nothing but the kernel has told that it is one: small, large, and too large an event.
 BARE_CHILD = r"""
 #include <leat/capture.h>
@@ -699,6 +795,26 @@ class BadDays(CaptureTest):
             found, trace = self.capture_and_read("requests=3000", "forks=20", *options, name=f"trace{len(options)}")
             self.assertEqual(found["emitted"], 9000)
             self.assertFalse("request = 4711" in trace.text)
+
+    def test_clock_that_stands_still(self):
+        """The TSC begins anew while the machine sleeps: time goes on all the same, and so does what waits for it."""
+        frozen = self.compiled_with_capture("frozen", FROZEN_CLOCK)
+        self.assertEqual(plain_run(frozen, str(self.directory / "trace")).stdout, "1 1\n")
+        self.read(self.directory / "trace")
+
+    def test_removed_files_are_lost(self):
+        remover = self.compiled_with_capture("remover", REMOVED)
+        found = plain_run(remover, str(self.directory / "trace")).stdout
+        self.assertEqual(found, "0 200 somebody has removed files of the trace: their events are lost\n")
+
+    def test_no_room_to_describe_the_events(self):
+        """The directory is as it was."""
+        source = WORDY % "\n".join(f'LEAT_TRACEPOINT(wordy, event{i}, LEAT_INFO, WORDY, int x);' for i in range(400))
+        wordy = self.compiled_with_capture("wordy", source)
+        found = plain_run(wordy, str(self.directory / "trace"), "65536").stdout
+        self.assertEqual(found, "there is no room to describe the events that are wanted: raise max_size, or capture fewer of them\n")
+        self.assertFalse((self.directory / "trace").exists())
+        self.assertEqual(plain_run(wordy, str(self.directory / "trace"), "1000000").stdout, "")
 
     def test_child_with_its_parents_control_file(self):
         """The kernel made it, or its control file could not be made: its events are not its parent's. When it captures, it
@@ -881,6 +997,17 @@ class Reactor(CaptureTest):
             self.assertIn(f" {expected}(", calls)
             self.assertNotIn(f" {other}(", calls)
             self.assertFalse(re.search(r" clone3?\(", calls))
+
+
+    @needs(has("strace"), "strace")
+    @needs(has_io_uring(), "io_uring")
+    def test_what_the_kernel_does_not_take_is_written(self):
+        """By the program's calls of leat_capture_write(), with which it ends."""
+        busy = ("-e", "inject=io_uring_enter:error=EAGAIN:when=1+")
+        found, _ = self.capture_and_read("requests=5000", "burst=100", "by_library=1", "submits=20",
+                                         prefix=("strace", "-f", "-o", str(self.directory / "calls"), *busy))
+        self.assertEqual((found["emitted"], found["lost"]), (15000, 0))
+        self.assertIn("io_uring_enter", (self.directory / "calls").read_text())
 
 
 class Sequences(CaptureTest):

@@ -160,6 +160,35 @@ TEST_F(BlockOutputTest, OnlyWhatItMadeIsRemoved) {
     EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "trace"));
 }
 
+// Of streams 0 and 1, with two packets and one.
+TEST_F(BlockOutputTest, WhatIsRemovedIsLost) {
+    const auto lost_without = [this](const char* name, bool has_failed) {
+        const auto output = make();
+        EXPECT_TRUE(output->write_metadata("one"));
+        for (const auto& [ring, number] : {std::pair{0U, 0U}, {0U, 1U}, {1U, 0U}})
+            EXPECT_TRUE(output->write_packet(packet(ring, number)));
+        while (Block* const block = output->hand_out()) write(*output, *block);
+        if (has_failed) {
+            EXPECT_TRUE(output->write_packet(packet(1, 1)));
+            EXPECT_TRUE(output->written(output->hand_out()->number, -EIO));
+        }
+        std::filesystem::remove(directory_.path() / "trace" / name);
+        output->close();
+        EXPECT_TRUE(output->has_removed_files());
+        EXPECT_EQ(output->events() + output->lost(), has_failed ? 20U : 15U);
+        std::uint64_t bytes = 0;
+        if (output->events() != 0)
+            for (const char* file : {"metadata", "channel0_0", "channel0_1"}) bytes += size_of(file);
+        EXPECT_EQ(output->bytes(), bytes);
+        std::filesystem::remove_all(directory_.path() / "trace");
+        return output->lost();
+    };
+    EXPECT_EQ(lost_without("channel0_0", false), 10U);
+    EXPECT_EQ(lost_without("channel0_1", false), 5U);
+    EXPECT_EQ(lost_without("channel0_1", true), 10U);
+    EXPECT_EQ(lost_without("metadata", false), 15U);
+}
+
 TEST_F(BlockOutputTest, FilesWithoutAPacketGo) {
     const auto output = make();
     ASSERT_TRUE(output->write_packet(packet(1, 0)));
