@@ -235,6 +235,8 @@ class OfApplications(SessionTest):
             shown = plain_run(LEAT, "view", "--filter", text, trace.path)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
             self.assertEqual(len(shown.stdout.splitlines()), steps, text)
+        table = plain_run(LEAT, "view", "--format=csv", "--columns", "$app.shop:request,$ctx.app_shop_request", trace.path).stdout
+        self.assertEqual(set(table.splitlines()[1:]) - {","}, {"0,0", "7,7"})
         missing = plain_run(LEAT, "view", "--filter", "$app.shop:nothing == 7", trace.path)
         self.assertEqual(missing.returncode, 1)
         self.assert_one_line(missing.stderr, "$app.shop:nothing")

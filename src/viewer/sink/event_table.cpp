@@ -158,17 +158,16 @@ Result<EventTable::Column> EventTable::parse_column(std::string_view text,
     const bool is_payload = text.starts_with("payload.");
     const bool is_context = text.starts_with("$ctx.");
     const std::string_view bare = text.substr(is_payload ? 8 : is_context ? 5 : 0);
-    const auto path_of = [&](const std::string& field) -> std::optional<ValuePath> {
+    const auto column_of = [&](const std::string& field) -> std::optional<Column> {
         auto expression = parse_filter(field);
         if (!expression || expression->nodes.size() != 1 || expression->fields.size() != 1) return std::nullopt;
-        ValuePath path = expression->fields.front().path;
-        if (path.empty() || !EventExpression(*std::move(expression)).check(trace_classes)) return std::nullopt;
-        return path;
+        const FilterField named = expression->fields.front();
+        if (named.path.empty() || !EventExpression(*std::move(expression)).check(trace_classes)) return std::nullopt;
+        const bool is_of_context = named.place == FilterField::Place::kContext;  // "$app.shop:request", too
+        return Column{title, is_of_context ? Kind::kContext : Kind::kPayload, named.path};
     };
-    if (auto path = is_context ? std::nullopt : path_of(std::string(bare)))
-        return Column{title, Kind::kPayload, *std::move(path)};
-    if (auto path = is_payload ? std::nullopt : path_of(fmt::format("$ctx.{}", bare)))
-        return Column{title, Kind::kContext, *std::move(path)};
+    if (auto column = is_context ? std::nullopt : column_of(std::string(bare))) return *std::move(column);
+    if (auto column = is_payload ? std::nullopt : column_of(fmt::format("$ctx.{}", bare))) return *std::move(column);
     return not_found("column \"{}\": no event has such a field or context", text);
 }
 
