@@ -49,7 +49,7 @@ struct CheckOptions {
 };
 
 Result<trace::TraceDirectories> directories_of(CheckOptions& options) {
-    LEAT_TRY(put_traces_on_disk(options.traces, "check"));
+    LEAT_TRY(put_traces_on_disk(options.traces));
     trace::TraceDirectories all;
     for (const fs::path& path : LEAT_TRY(paths_of(options.traces))) {
         trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));

@@ -139,7 +139,7 @@ Result<void> write_timeline(viewer::SelectedEvents& events, viewer::Timeline& ti
 }
 
 Result<void> export_traces(ExportOptions& options) {
-    LEAT_TRY(put_traces_on_disk(options.traces, "export"));
+    LEAT_TRY(put_traces_on_disk(options.traces));
     const bool is_table = options.format == "clickhouse";
     if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");

@@ -85,12 +85,21 @@ std::optional<std::string> unknown_command(const CLI::App& app, std::span<char* 
     return word.empty() || word.starts_with('-') || is_known ? std::nullopt : std::optional(word);
 }
 
+// The first word that the command does not know.
+std::string unknown_word(const CLI::App& command) {
+    const std::vector<std::string> words = command.remaining();
+    const auto option = std::ranges::find_if(
+        words, [](const std::string& word) { return word.size() > 1 && word.starts_with('-') && word != "--"; });
+    if (option == words.end()) return fmt::format("unexpected argument {}", quoted(words.empty() ? "" : words.front()));
+    return fmt::format("there is no option {}", quoted(option->substr(0, option->find('='))));
+}
+
 std::span<char* const> all_arguments;
 
 int run(int argc, char** argv) {
     all_arguments = {argv, static_cast<std::size_t>(argc)};
     CLI::App app{"Leat: trace programs on Linux, and read what they did.", "leat"};
-    app.set_version_flag("--version", "leat " LEAT_VERSION);
+    app.set_version_flag("-V,--version", "leat " LEAT_VERSION);
     app.footer(kFooter);
     app.require_subcommand(1);
     int exit_status = kExitOk;
@@ -105,8 +114,9 @@ int run(int argc, char** argv) {
         if (const auto word = unknown_command(app, all_arguments))
             return report_usage(fmt::format("there is no command {}", quoted(*word)), "",
                                 wants_json(app, all_arguments));
-        return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),
-                            wants_json(app, all_arguments));
+        const bool is_of_command = !given.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+        return report_usage(is_of_command ? unknown_word(*given.front()) : error.what(),
+                            given.empty() ? "" : given.front()->get_name(), wants_json(app, all_arguments));
     }
     return exit_status;
 }

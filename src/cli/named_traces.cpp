@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/command.hpp"
 #include "cli/misuse.hpp"
 #include "cli/output_file.hpp"
 #include "cli/session_trace.hpp"
@@ -17,6 +18,9 @@ namespace leat::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// "view"
+std::string_view command_word() { return arguments().size() < 2 ? "view" : arguments()[1]; }
 
 bool names_nothing_else(const std::string& trace) {
     std::error_code error;
@@ -43,8 +47,18 @@ Result<fs::path> newest_recording() {
         newest = name;
         newest_time = time;
     }
-    if (!newest) return not_found("no trace here: no directory leat-* with a trace in it; name one: leat view PATH");
+    if (!newest)
+        return not_found("no trace here: no directory leat-* with a trace in it; name one: leat {} PATH",
+                         command_word());
     return *newest;
+}
+
+// `session`: as messages call it.
+Result<void> check_has_begun(const std::string& trace, const std::string& session) {
+    if (net::is_relay_url(trace) || holds_traces(trace)) return {};
+    return not_found(
+        "{} has no trace yet: leat status says what it records, and leat list --programs what there is to record",
+        session);
 }
 
 // Whether the file would make a trace of a directory that other traces are below.
@@ -64,9 +78,12 @@ bool is_file_of(const fs::path& directory, const fs::path& file) {
 
 }  // namespace
 
-Result<void> put_sessions_traces(std::vector<std::string>& traces) {
+Result<void> put_sessions_traces(std::vector<std::string>& traces, Begun begun) {
     if (traces.empty()) {
-        if (const auto trace = LEAT_TRY(find_session_trace(std::nullopt))) traces.push_back(*trace);
+        const auto trace = LEAT_TRY(find_session_trace(std::nullopt));
+        if (!trace) return {};
+        if (begun == Begun::kNow) LEAT_TRY(check_has_begun(*trace, "the current session"));
+        traces.push_back(*trace);
         return {};
     }
     for (std::string& trace : traces)
@@ -75,15 +92,16 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces) {
             if (!of_session)
                 return not_found("{} does not exist, nor does a running session daemon have a session of that name",
                                  trace.empty() ? "\"\"" : trace);
+            if (begun == Begun::kNow) LEAT_TRY(check_has_begun(*of_session, fmt::format("session \"{}\"", trace)));
             trace = *of_session;
         }
     return {};
 }
 
-Result<void> put_traces_on_disk(std::vector<std::string>& traces, std::string_view command) {
-    LEAT_TRY(put_sessions_traces(traces));
+Result<void> put_traces_on_disk(std::vector<std::string>& traces) {
+    LEAT_TRY(put_sessions_traces(traces, Begun::kNow));
     if (std::ranges::any_of(traces, net::is_relay_url))
-        misuse("leat {} reads traces on disk: those of a relay are below its --output directory", command);
+        misuse("leat {} reads traces on disk: those of a relay are below its --output directory", command_word());
     return {};
 }
 

@@ -16,9 +16,10 @@ namespace leat::cli {
 
 // Puts the trace of a session in the place of its name, and the current session's in the place of none. Names of files
 // and relays stay.
-Result<void> put_sessions_traces(std::vector<std::string>& traces);
+enum class Begun : std::uint8_t { kNow, kLater };  // whether a trace must be there, or is waited for
+Result<void> put_sessions_traces(std::vector<std::string>& traces, Begun begun);
 // The same for a command that reads traces on disk alone.
-Result<void> put_traces_on_disk(std::vector<std::string>& traces, std::string_view command);
+Result<void> put_traces_on_disk(std::vector<std::string>& traces);
 
 // Of none: the newest trace here that `leat record` has made.
 Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);

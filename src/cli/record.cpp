@@ -65,7 +65,7 @@ constexpr char kRecordFooter[] =
     "  leat record -e 'io:*' -x 'io:poll*' -l info -o trace -- make -j2\n"
     "  leat record --flight-recorder --snapshot-on 'app:error' -- ./server\n"
     "                                            keep the last events, store them after an error or a crash\n"
-    "  leat view                                 print the newest trace here";
+    "  leat view                                 print the newest trace here, or that of the current session";
 
 constexpr char kDefaultRelay[] = "net://127.0.0.1";
 

@@ -126,8 +126,9 @@ void print_losses(const viewer::Losses& lost) {
 void print_interval(const IntervalMeter& meter, const std::string& title) {
     constexpr std::size_t kWidest = 50;
     const Histogram& histogram = meter.histogram();
-    fmt::print("\nfrom {}: {} intervals, {} without an end, {} without a begin, {} events without the key\n",
-               printable(title), histogram.count(), meter.open(), meter.ended_without_begin(), meter.without_key());
+    fmt::print("\nfrom {}: {} interval{}, {} without an end, {} without a begin, {} events without the key\n",
+               printable(title), histogram.count(), histogram.count() == 1 ? "" : "s", meter.open(),
+               meter.ended_without_begin(), meter.without_key());
     if (histogram.count() == 0) return;
     fmt::print("least {}, mean {}, median {}, 90 % {}, 99 % {}, 99.9 % {}, most {}\n",
                span_for_people(histogram.least()), span_for_people(static_cast<std::uint64_t>(histogram.mean())),
@@ -239,7 +240,7 @@ Result<void> check_interval(const StatsOptions& options, const IntervalMeter& me
 
 // Prints the figures. Returns what was wrong with the traces, if anything was.
 Result<std::optional<Error>> count(StatsOptions& options) {
-    LEAT_TRY(put_traces_on_disk(options.traces, "stats"));
+    LEAT_TRY(put_traces_on_disk(options.traces));
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     auto meter = meter_of(options);
     const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));

@@ -115,7 +115,7 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
 // Puts the traces of sessions in the place of their names.
 Result<void> find_traces(ViewArguments& arguments) {
     const bool names_url = std::ranges::any_of(arguments.traces, net::is_relay_url);
-    LEAT_TRY(put_sessions_traces(arguments.traces));
+    LEAT_TRY(put_sessions_traces(arguments.traces, arguments.is_followed ? Begun::kLater : Begun::kNow));
     const auto url = std::ranges::find_if(arguments.traces, net::is_relay_url);
     if (!names_url && url != arguments.traces.end()) arguments.daemons_url = *url;
     if (!arguments.live_port) return {};
@@ -167,7 +167,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
                         "directories with traces in or below them, sessions of the session daemon, or "
                         "net://HOST[:PORT][/host/TARGET/SESSION]; none: the current session, or the newest ./leat-*");
     command->add_flag("--clock-date", arguments->has_clock_date, "print the date of each event");
-    command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC, not in the local time zone");
+    command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC; --begin and --end are in UTC, too");
     command->add_flag("--clock-seconds", arguments->has_clock_seconds, "print times in seconds since 1970");
     command->add_flag("--clock-cycles", arguments->has_clock_cycles, "print times as values of the trace's clock");
     command

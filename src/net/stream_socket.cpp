@@ -57,7 +57,7 @@ Result<std::size_t> StreamSocket::receive_some(std::span<std::byte> bytes) {
         if (count > 0) return static_cast<std::size_t>(count);
         if (count == 0) return fail(ErrorKind::kIo, "the relay closed the connection");
         if (errno == EAGAIN) return 0;
-        if (errno != EINTR) return io_error("cannot receive");
+        if (errno != EINTR) return io_error(errno == ECONNREFUSED ? "cannot connect" : "cannot receive");
     }
 }
 

@@ -45,7 +45,7 @@ Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, s
     if (!error) acceptor.bind(endpoint, error);
     if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
     if (!error) return {};
-    return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}: choose others with --bind and --ports",
+    return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}: choose others with -C, -D, -L, or --bind and --ports",
                 address.to_string(), port, error.message());
 }
 

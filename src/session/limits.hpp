@@ -23,7 +23,7 @@ struct Limits {
         if (duration_us != 0 && (duration_us < kShortestUs || duration_us > kLongestUs))
             return refused("a duration is from 1ms to 100000h, and microseconds without a unit");
         if (max_size != 0 && (max_size < kSmallestSize || max_size > kLargestSize))
-            return refused("a size to stop at is 64K at least, and a billion G at most");
+            return refused("a size to stop at is from 64K to 1048576T");
         return {};
     }
 };

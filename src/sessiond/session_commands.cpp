@@ -155,8 +155,8 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
     if (!wanted.is_for_snapshots && !wanted.snapshot_on.empty())
         return bad_usage("\"snapshot_on\" is for sessions of snapshots: add \"snapshot\"");
     if (wanted.is_for_snapshots)
-        if (auto checked = host::check_place_of_snapshots(place.destination); !checked)
-            return tl::unexpected(std::move(checked).error());
+        if (const auto checked = host::check_place_of_snapshots(place.destination); !checked)
+            return bad_usage("{}", checked.error().message);
     if (wanted.channels.empty()) definition.is_active = false;
     const std::string name = definition.parameters.name;
     if (auto checked = check_name(name, "session"); !checked) return tl::unexpected(std::move(checked).error());

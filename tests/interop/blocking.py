@@ -102,7 +102,7 @@ class Sessions(RestartTest):
         daemon, directory, running = self.started("--blocking-timeout=300ms", **ALLOWED)
         self.assertEqual(self.session("web")["applications_not_blocking"], 0)
         self.assertEqual((self.channel()["mode"], self.channel()["blocking_timeout_us"]), ("blocking", 300_000))
-        self.assertIn("mode blocking for 300000 us at most", self.leat("list", "web").stdout)
+        self.assertIn("mode blocking for 300ms at most", self.leat("list", "web").stdout)
         daemon.process.send_signal(19)
         begin = time.monotonic()
         running.do(f"emit {BURST}")

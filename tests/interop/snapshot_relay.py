@@ -406,7 +406,7 @@ class BadDays(RelayedSnapshots):
     def test_what_is_refused(self):
         for places in (["--live"], [f"--live={self.relay.url}"], ["-o", self.relay.url, "-o", self.directory / "x"],
                        ["-o", self.relay.url.replace("net", "net+udp")]):
-            result = self.leat("create", "web", "--snapshot", *places, status=1)
+            result = self.leat("create", "web", "--snapshot", *places, status=2)
             self.assert_one_line(result.stderr)
         self.create_flying()
         self.leat("snapshot", "record", "-o", "net://", status=2)

@@ -193,6 +193,10 @@ class Verbs(SteerTest):
             result = self.leat(*verb, status=2)
             self.assertTrue(result.stderr.startswith("leat"), result.stderr)
         for words, message in ((("frobnicate",), 'there is no command "frobnicate"'),
+                               (("enable-channel", "c", "--subbuf-size", "4096"), 'there is no option "--subbuf-size"'),
+                               (("enable-channel", "c", "--colour=red", "--size=1"), 'there is no option "--colour"'),
+                               (("start", "web", "again"), 'unexpected argument "again"'),
+                               (("create", "last", "--snapshot", "--live"), "nobody can follow them live"),
                                (("enable-channel", "c", "--blocking-timeout=72m"), "--blocking-timeout is at most 71 minutes"),
                                (("enable-channel", "c", "--read-period=5"), "--read-period is from 1 ms"),
                                (("enable-channel", "c", "--tracefile-count=3"), "give --tracefile-size, too"),
@@ -200,6 +204,14 @@ class Verbs(SteerTest):
             self.assert_one_line(self.leat(*words, status=2).stderr, message)
         session = self.session("web")
         self.assertEqual(([s["name"] for s in self.json("list")["sessions"]], session["channels"]), (["web"], []))
+
+    def test_session_without_a_trace_says_so(self):
+        self.daemon()
+        self.leat("create", "web", "-o", self.directory / "trace")
+        self.leat("enable-event", "nobody:*")
+        self.leat("start")
+        for words, session in (("view",), "the current session"), (("view", "web"), 'session "web"'), (("stats", "web"), 'session "web"'):
+            self.assert_one_line(self.leat(*words, status=1).stderr, f"leat: {session} has no trace yet", "leat list --programs")
 
     def test_names(self):
         self.daemon()

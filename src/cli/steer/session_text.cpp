@@ -57,11 +57,12 @@ std::string text_of_rule(const Json& rule) {
     return rule.at("enabled").get<bool>() ? text : text + " (disabled)";
 }
 
-// "discard", "blocking", "blocking for 500000 us at most"
+// "discard", "blocking", "blocking for 500ms at most"
 std::string text_of_mode(const Json& channel) {
     const std::string mode = text_at(channel, "mode");
     const std::int64_t timeout = channel.value("blocking_timeout_us", std::int64_t{-1});
-    return timeout < 0 ? mode : fmt::format("{} for {} us at most", mode, timeout);
+    return timeout < 0 ? mode
+                       : fmt::format("{} for {} at most", mode, period_for_people(static_cast<std::uint64_t>(timeout)));
 }
 
 // How many programs there are, and what is to be known of them.
@@ -80,7 +81,7 @@ std::string text_of_periods(const Json& channel) {
     std::string text;
     for (const auto& [what, key] : {std::pair{"read", "read_period_us"}, {"switch", "switch_period_us"}})
         if (const std::uint64_t period = channel.value(key, std::uint64_t{0}); period != 0)
-            text += fmt::format("    {:<10} every {} us at least\n", what, period);
+            text += fmt::format("    {:<10} at least every {}\n", what, period_for_people(period));
     return text;
 }
 
