@@ -129,6 +129,8 @@ void print_interval(const IntervalMeter& meter, const std::string& title) {
     fmt::print("\nfrom {}: {} interval{}, {} without an end, {} without a begin, {} events without the key\n",
                printable(title), histogram.count(), histogram.count() == 1 ? "" : "s", meter.open(),
                meter.ended_without_begin(), meter.without_key());
+    if (meter.forgotten() != 0)
+        fmt::print("{} of those without an end are forgotten: too many were open at once\n", meter.forgotten());
     if (histogram.count() == 0) return;
     fmt::print("least {}, mean {}, median {}, 90 % {}, 99 % {}, 99.9 % {}, most {}\n",
                span_for_people(histogram.least()), span_for_people(static_cast<std::uint64_t>(histogram.mean())),
@@ -178,6 +180,7 @@ Json interval_json(const IntervalMeter& meter) {
     const auto known = [&](auto figure) { return histogram.count() == 0 ? Json() : Json(figure); };
     return {{"count", histogram.count()},
             {"without_end", meter.open()},
+            {"forgotten", meter.forgotten()},
             {"without_begin", meter.ended_without_begin()},
             {"without_key", meter.without_key()},
             {"least_ns", known(histogram.least())},

@@ -5,12 +5,6 @@
 #include "base/pattern.hpp"
 
 namespace leat::viewer {
-namespace {
-
-// So many may be open at once; the keys of a trace that never ends them are forgotten.
-constexpr std::size_t kMaxOpen = 1U << 20U;
-
-}  // namespace
 
 Result<void> IntervalMeter::add(const PacketView& packet, const ctf::EventPlace& place) {
     const Role role = role_of(packet, place);
@@ -23,21 +17,27 @@ Result<void> IntervalMeter::add(const PacketView& packet, const ctf::EventPlace&
     const auto begun = open_.find(*key);
     if (role != Role::kFrom) {
         if (begun != open_.end())
-            histogram_.add(static_cast<std::uint64_t>(place.time_ns) - static_cast<std::uint64_t>(begun->second));
+            histogram_.add(static_cast<std::uint64_t>(place.time_ns) -
+                           static_cast<std::uint64_t>(begun->second.time_ns));
         else
             without_begin_ += role == Role::kTo ? 1 : 0;
     }
     if (role == Role::kFrom && begun != open_.end()) ++repeated_;
-    if (role == Role::kTo) {
-        if (begun != open_.end()) open_.erase(begun);
-        return {};
+    if (begun != open_.end()) forget(begun);
+    if (role == Role::kTo) return {};
+    // Their ends may have been lost.
+    if (open_.size() >= most_open_) {
+        ++forgotten_;
+        forget(open_.find(*oldest_.begin()->second));
     }
-    if (open_.size() >= kMaxOpen && begun == open_.end()) {
-        repeated_ += open_.size();
-        open_.clear();
-    }
-    open_.insert_or_assign(std::move(*key), place.time_ns);
+    const auto begins = open_.emplace(std::move(*key), Open{place.time_ns, begun_++}).first;
+    oldest_.emplace(begins->second.number, &begins->first);
     return {};
+}
+
+void IntervalMeter::forget(std::map<std::string, Open>::iterator open) {
+    oldest_.erase(open->second.number);
+    open_.erase(open);
 }
 
 IntervalMeter::Role IntervalMeter::role_of(const PacketView& packet, const ctf::EventPlace& place) {

@@ -3,11 +3,12 @@
 namespace leat::viewer {
 
 void Losses::add(const Message& message) {
-    if (!message.loss.count) {
+    // A counter that has gone back, as one of fewer bits does when it wraps, says something very large.
+    constexpr std::uint64_t kLargest = std::uint64_t{1} << 62U;
+    if (!message.loss.count || *message.loss.count > kLargest) {
         ++unknown;
         return;
     }
-    // What a packet says of losses may be anything.
     std::uint64_t& sum = message.kind == Message::Kind::kDiscardedEvents ? events : packets;
     if (__builtin_add_overflow(sum, *message.loss.count, &sum)) sum = UINT64_MAX;
 }
