@@ -22,13 +22,14 @@ Result<std::size_t> size_of(int fd) {
 
 tl::unexpected<Error> became_shorter() { return corrupt("it has become shorter while it was opened"); }
 
+const char* remedy() { return errno == ENOMEM ? " (of so many files? name fewer, or raise vm.max_map_count)" : ""; }
+
 // At an address that is ours already; null: at any.
 Result<std::byte*> map_pages(int fd, std::byte* at, std::size_t first, std::size_t count) {
     const int flags = MAP_PRIVATE | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0);
     void* const mapped = ::mmap(at, count * kPage, PROT_READ, flags, fd, static_cast<off_t>(first * kPage));
     if (mapped != MAP_FAILED) return static_cast<std::byte*>(mapped);
-    const char* const remedy = errno == ENOMEM ? " (of so many files? name fewer, or raise vm.max_map_count)" : "";
-    return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy));
+    return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy()));
 }
 
 // To protect a page again, the system must wait for all CPUs to forget that it was writable, which takes longer than
@@ -42,9 +43,11 @@ bool may_stay_writable() {
 
 // Copies the page by writing to it, which the file does not see. If it is not in the file any more, that is a fault.
 Result<void> write_to_page(std::byte* page, std::size_t offset, std::uint64_t value) {
-    if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return io_error("cannot copy a page");
+    if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0)
+        return io_error(fmt::format("cannot copy a page{}", remedy()));
     *reinterpret_cast<volatile std::uint64_t*>(page + offset) = value;  // NOLINT(*-reinterpret-cast)
-    if (!may_stay_writable() && ::mprotect(page, kPage, PROT_READ) != 0) return io_error("cannot copy a page");
+    if (!may_stay_writable() && ::mprotect(page, kPage, PROT_READ) != 0)
+        return io_error(fmt::format("cannot copy a page{}", remedy()));
     return {};
 }
 

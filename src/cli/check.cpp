@@ -103,7 +103,7 @@ Result<bool> check(CheckOptions& options) {
     viewer::CheckProgress progress(TraceCheck::kPasses);
     ProgressBar bar(false);
     bar.follow<1>(progress);
-    const TraceCheck check = TraceCheck::run(directories, progress);
+    const TraceCheck check = LEAT_TRY(TraceCheck::run(directories, progress));
     bar.clear();
     const viewer::Findings& findings = check.findings();
     const bool is_sound = findings.count() == 0;
@@ -128,6 +128,7 @@ Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::
         return refused("{} exists: name a new directory", options.output);
     path = fs::weakly_canonical(fs::absolute(path, error), error);
     if (error) return refused("{}: {}", options.output, error.message());
+    if (!path.has_filename()) path = path.parent_path();  // it ended in "/."
     const auto named = LEAT_TRY(paths_of(options.traces));
     for (const auto& traces : {named, directories})
         for (const fs::path& trace : traces)
@@ -144,7 +145,7 @@ Result<bool> repair(CheckOptions& options) {
     viewer::CheckProgress progress(TraceCheck::kPasses + 1);
     ProgressBar bar(false);
     bar.follow<1>(progress);
-    const TraceCheck check = TraceCheck::run(directories, progress);
+    const TraceCheck check = LEAT_TRY(TraceCheck::run(directories, progress));
     bar.clear();
     for (const std::string& line : lines_of(check.findings())) tell("{}", line);
     const bool is_saved = check.events() != 0 || check.findings().count() == 0;

@@ -206,9 +206,9 @@ void add_view_command(CLI::App& app, int& exit_status) {
         ->type_name("FILE");
     command->add_option("--color", arguments->color, "colours in text: auto (on a terminal), always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}));
-    command->add_option(
-        "--columns", arguments->columns,
-        "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: all)");
+    command->add_option("--columns", arguments->columns,
+                        "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: "
+                        "all but log_level)");
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {
         let_writes_fail();

@@ -383,7 +383,7 @@ inline void DamagedTraceModel::finish() {
         if (progress.bytes_begun() < latest) violate("progress goes back");
         latest = progress.bytes_begun();
     });
-    const viewer::TraceCheck check = viewer::TraceCheck::run(*directories, progress);
+    const viewer::TraceCheck check = *viewer::TraceCheck::run(*directories, progress);
     lost_bytes_ = check.lost_bytes();
     check_saved(check);
     if (looks < viewer::TraceCheck::kPasses * check.packets()) violate("packets are not counted as progress");
@@ -455,7 +455,7 @@ inline void DamagedTraceModel::check_repaired(const viewer::TraceCheck& check, v
     if (events != check.events())
         return violate(fmt::format("{} events can be read, {} could be saved", events, check.events()));
     viewer::CheckProgress of_repaired(viewer::TraceCheck::kPasses);
-    const auto again = viewer::TraceCheck::run(trace::find_trace_directories(output).value(), of_repaired);
+    const auto again = *viewer::TraceCheck::run(trace::find_trace_directories(output).value(), of_repaired);
     if (of_repaired.bytes_begun() != of_repaired.bytes_in_all()) violate("the check of a whole trace does not end");
     if (again.findings().count() != 0)
         return violate("what is repaired is not sound: " + again.findings().told().front().what);

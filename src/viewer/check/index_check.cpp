@@ -126,6 +126,12 @@ void IndexCheck::run(std::span<const RecordedPacket> packets, const ctf::DecodeP
     std::uint64_t offset = trace::kIndexHeaderSize;
     for (rest = rest.subspan(offset); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
         const auto entry = trace::parse_index_entry(rest.first(*entry_size));
+        if (entry && entry->packet_size == 0 && !entry->is_lost()) {
+            // A hole, which may have no end.
+            found.add(path_, offset, "nothing was written from here on");
+            rest = {};
+            break;
+        }
         if (!entry) {
             found.add(path_, offset, entry.error().message);
         } else if (!entry->is_lost()) {

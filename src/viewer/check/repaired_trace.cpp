@@ -103,15 +103,18 @@ Result<void> write_stream(const CheckedFile& checked, const fs::path& directory,
     return written;
 }
 
-// The metadata last: what is left of a process that is killed here is no trace to anybody.
-Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory, CheckProgress& progress) {
+Result<void> write_streams(const CheckedDirectory& from, const fs::path& directory, CheckProgress& progress) {
+    for (const CheckedFile& checked : from.files)
+        if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory, progress));
+    return {};
+}
+
+Result<void> write_metadata(const CheckedDirectory& from, const fs::path& directory, CheckProgress& progress) {
     const std::string& text = from.metadata->text;
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
     const bool has_signature = text.starts_with(ctf::kMetadataSignature) || text.starts_with(ctf::kFragmentBegin);
     const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
                               std::as_bytes(std::span(text))};
-    for (const CheckedFile& checked : from.files)
-        if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory, progress));
     return write_file(directory / trace::kMetadataFile, metadata, progress);
 }
 
@@ -122,16 +125,18 @@ Result<void> write_repaired_trace(const TraceCheck& check, const fs::path& direc
     std::vector<const CheckedDirectory*> readable;
     for (const CheckedDirectory& checked : check.directories())
         if (checked.metadata != nullptr) readable.push_back(&checked);
-    if (readable.size() == 1) {
-        LEAT_TRY(write_directory(*readable.front(), output.part(), progress));
-        return output.finish();
+    std::vector<fs::path> paths{output.part()};
+    if (readable.size() != 1) {
+        paths.clear();
+        const std::size_t digits = fmt::formatted_size("{}", readable.size());
+        for (std::size_t number = 0; number < readable.size(); ++number) {
+            paths.push_back(output.part() / fmt::format("{:0{}}", number, digits));
+            if (::mkdir(paths.back().c_str(), 0777) != 0) return io_error("cannot make " + paths.back().string());
+        }
     }
-    const std::size_t digits = fmt::formatted_size("{}", readable.size());
-    for (std::size_t number = 0; number < readable.size(); ++number) {
-        const fs::path path = output.part() / fmt::format("{:0{}}", number, digits);
-        if (::mkdir(path.c_str(), 0777) != 0) return io_error("cannot make " + path.string());
-        LEAT_TRY(write_directory(*readable[number], path, progress));
-    }
+    for (std::size_t i = 0; i < readable.size(); ++i) LEAT_TRY(write_streams(*readable[i], paths[i], progress));
+    // Last: what is left of a process that is killed here is no trace to anybody.
+    for (std::size_t i = 0; i < readable.size(); ++i) LEAT_TRY(write_metadata(*readable[i], paths[i], progress));
     return output.finish();
 }
 

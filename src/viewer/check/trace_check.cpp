@@ -1,6 +1,7 @@
 #include "viewer/check/trace_check.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -33,7 +34,7 @@ bool begins_with(const CheckedFile& checked, std::span<const std::byte> begin) {
 
 }  // namespace
 
-TraceCheck TraceCheck::run(const trace::TraceDirectories& directories, CheckProgress& progress) {
+Result<TraceCheck> TraceCheck::run(const trace::TraceDirectories& directories, CheckProgress& progress) {
     TraceCheck check;
     for (const fs::path& path : directories.denied)
         check.findings_.add(path, std::nullopt, "this directory may not be read");
@@ -44,6 +45,7 @@ TraceCheck TraceCheck::run(const trace::TraceDirectories& directories, CheckProg
     for (CheckedDirectory& directory : check.directories_) {
         // Open the files before the metadata is read: a writer writes metadata before the packets that need it.
         check.open_files(directory);
+        if (check.failure_) return tl::unexpected(*check.failure_);
         check.read_metadata(directory);
     }
     check.choose_metadata();
@@ -116,12 +118,17 @@ void TraceCheck::open_files(CheckedDirectory& directory) {
     if (!paths) return findings_.add(directory.path, {}, paths.error().message);
     for (const fs::path& path : *paths) {
         IndexCheck index(path);
+        errno = 0;
         auto opened = open_stream_file(path);
         if (opened) {
             directory.files.push_back({*std::move(opened), std::move(index)});
             continue;
         }
-        findings_.add(path, {}, opened.error().message);
+        // That is no fault of the trace.
+        if (errno == ENOMEM || errno == EMFILE || errno == ENFILE) failure_ = opened.error();
+        const std::string& what = opened.error().message;
+        const std::string name = path.string() + ": ";
+        findings_.add(path, {}, what.starts_with(name) ? what.substr(name.size()) : what);
         std::error_code error;
         const std::uintmax_t size = fs::file_size(path, error);
         if (!error) unopened_bytes_ += size;

@@ -60,7 +60,8 @@ class TraceCheck {
     // Reads all files twice: packets are sought, then streams are read as viewers do it. Directories that are named
     // more than once count once.
     static constexpr unsigned kPasses = 2;
-    static TraceCheck run(const trace::TraceDirectories& directories, CheckProgress& progress);
+    // An error: this process cannot have so many files or mappings.
+    static Result<TraceCheck> run(const trace::TraceDirectories& directories, CheckProgress& progress);
 
     [[nodiscard]] const std::list<CheckedDirectory>& directories() const { return directories_; }
     [[nodiscard]] const Findings& findings() const { return findings_; }
@@ -109,6 +110,7 @@ class TraceCheck {
     std::uint64_t packets_ = 0;
     std::uint64_t events_ = 0;
     Findings findings_{};
+    std::optional<Error> failure_{};  // of this process
 };
 
 }  // namespace leat::viewer

@@ -35,7 +35,7 @@ class TraceCheckTest : public testing::Test {
 
     [[nodiscard]] TraceCheck check() const {
         CheckProgress progress(TraceCheck::kPasses);
-        return TraceCheck::run(trace::find_trace_directories(directory()).value(), progress);
+        return *TraceCheck::run(trace::find_trace_directories(directory()).value(), progress);
     }
     // A line each.
     [[nodiscard]] std::string findings() const {
