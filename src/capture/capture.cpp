@@ -92,7 +92,10 @@ consumer::Consumer::Source source_of(const session::TraceChannel& channel, std::
 
 // Of each CPU something is kept for the last packets, too.
 tl::unexpected<Error> no_room() {
-    return refused("there is no room to describe the events that are wanted: raise max_size, or capture fewer of them");
+    return refused(
+        "there is no room to describe the events that are wanted: raise max_size (and `ulimit -f`), or capture fewer "
+        "of "
+        "them");
 }
 
 }  // namespace
@@ -233,11 +236,11 @@ void Capture::poll() {
         const std::uint64_t time = now();
         // A TSC that begins anew, as it does after some kinds of suspend, stops the clock until that is disciplined.
         // One that is a little behind on another CPU does not.
-        const bool stands_still = time <= std::exchange(last_time_, time) && ring::system_now() >= latest_look_;
+        const bool stands_still = time <= std::exchange(last_time_, time) && ring::system_now() >= look_overdue_at_;
         if (time < next_look_ && !stands_still) return;
         if (stands_still || time >= next_discipline_) discipline(time);
         next_look_ = time + kLookPeriod;
-        latest_look_ = ring::system_now() + 2 * kLookPeriod;
+        look_overdue_at_ = ring::system_now() + 2 * kLookPeriod;
         look(time);
     }
     if (state_ == State::kEnding) cut_rest();
@@ -335,6 +338,9 @@ void Capture::write_submitted() {
         writer_->wait();
         take_done();
     }
+    if (!writer_->has_failed()) return;
+    writer_.reset();
+    has_no_writer_ = true;
 }
 
 std::size_t Capture::submit() {

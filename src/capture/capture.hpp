@@ -50,7 +50,7 @@ class Capture {
     Block* hand_out();
     [[nodiscard]] int fd_of(const Block& block) const { return output_->fd_of(block); }
     void written(std::uint64_t number, std::int64_t result);
-    // Writes all blocks that there are now.
+    // Writes all blocks that there are now, and waits for those that are submitted.
     void write();
     // The same without waiting for the disk, where the kernel has io_uring. Returns how many writes are under way.
     std::size_t submit();
@@ -108,7 +108,7 @@ class Capture {
     std::uint64_t ends_at_;  // ns, of the trace's clock, as the others
     std::uint64_t last_time_ = 0;
     std::uint64_t next_look_ = 0;
-    std::uint64_t latest_look_ = 0;  // ns of CLOCK_MONOTONIC
+    std::uint64_t look_overdue_at_ = 0;  // ns of CLOCK_MONOTONIC
     std::uint64_t flush_period_;
     std::uint64_t next_flush_;
     std::uint64_t next_discipline_ = 0;

@@ -32,6 +32,8 @@ class UringWriter {
     static std::unique_ptr<UringWriter> create();
 
     [[nodiscard]] bool has_room() const { return count_ < kMaxWrites; }
+    // The kernel takes nothing any more: what it has not got comes back by take_done().
+    [[nodiscard]] bool has_failed() const { return error_ != 0; }
     // Of writes that are not free.
     [[nodiscard]] std::size_t count() const { return count_; }
     // What the parts point to holds still until the write is done. There is room.

@@ -1,4 +1,5 @@
 // `leat export`: a trace in the format of another viewer.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -84,6 +85,11 @@ Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const view
     return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces, selection.filter());
 }
 
+bool is_regular_file(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 Result<OutputFile> output_of(const ExportOptions& options) {
     if (options.output) {
         LEAT_TRY(check_outside_of_traces(*options.output, LEAT_TRY(paths_of(options.traces))));
@@ -156,11 +162,13 @@ Result<void> export_traces(ExportOptions& options) {
     if (is_table) columns = LEAT_TRY(columns_of(options, traces, selection));
 
     OutputFile file = LEAT_TRY(output_of(options));
-    // Elsewhere, nothing is to be removed, and a write may wait for whoever reads: we end as others do.
+    // A write to anything else may wait for whoever reads: we end as others do.
     std::optional<StopSignals> stop;
-    if (file.is_part()) stop.emplace();
-    events.check(
-        [&stop] { return stop && stop->has_come() ? refused("interrupted: there is no file") : Result<void>(); });
+    if (is_regular_file(file.fd())) stop.emplace();
+    events.check([&]() -> Result<void> {
+        if (!stop || !stop->has_come()) return {};
+        return file.is_part() ? refused("interrupted: there is no file") : refused("interrupted: the file ends early");
+    });
     viewer::TextBuffer output(file.fd());
     viewer::ChromeWriter chrome(output);
     viewer::PerfettoWriter perfetto(output);
@@ -180,8 +188,9 @@ Result<void> export_traces(ExportOptions& options) {
         print_warning(fmt::format("{} slices are cut short: too many were open at once, as if their ends were lost",
                                   timeline.given_up()));
     if (timeline.without_thread() != 0)
-        print_warning(fmt::format("{} slices are of CPUs: their events do not tell their threads (record vtid)",
-                                  timeline.without_thread()));
+        print_warning(
+            fmt::format("{} slices are of CPUs or streams: their events do not tell their threads (record vtid)",
+                        timeline.without_thread()));
     if (timeline.on_others() != 0)
         print_warning(fmt::format("{} events are on the track \"others\", and in no slice: there are too many threads",
                                   timeline.on_others()));

@@ -53,9 +53,11 @@ Result<fs::path> newest_recording() {
     return *newest;
 }
 
-// `session`: as messages call it.
+// `session`: as messages call it. What else is wrong with it, whoever reads it says.
 Result<void> check_has_begun(const std::string& trace, const std::string& session) {
-    if (net::is_relay_url(trace) || holds_traces(trace)) return {};
+    if (net::is_relay_url(trace)) return {};
+    const auto found = trace::find_trace_directories(trace);
+    if (found ? !found->paths.empty() || !found->denied.empty() : found.error().kind != ErrorKind::kNotFound) return {};
     return not_found(
         "{} has no trace yet: leat status says what it records, and leat list --programs what there is to record",
         session);

@@ -14,9 +14,10 @@
 
 namespace leat::cli {
 
+// Whether a session must have a trace, or is waited for.
+enum class Begun : std::uint8_t { kNow, kLater };
 // Puts the trace of a session in the place of its name, and the current session's in the place of none. Names of files
 // and relays stay.
-enum class Begun : std::uint8_t { kNow, kLater };  // whether a trace must be there, or is waited for
 Result<void> put_sessions_traces(std::vector<std::string>& traces, Begun begun);
 // The same for a command that reads traces on disk alone.
 Result<void> put_traces_on_disk(std::vector<std::string>& traces);

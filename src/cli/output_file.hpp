@@ -34,7 +34,7 @@ class OutputFile {
     ~OutputFile();
 
     [[nodiscard]] int fd() const { return is_standard_output_ ? STDOUT_FILENO : fd_.get(); }
-    // It is not there yet: whoever is stopped before finish() has to remove something.
+    // It has another name until finish().
     [[nodiscard]] bool is_part() const { return !part_.empty(); }
     Result<void> finish();
 

@@ -126,9 +126,9 @@ void print_losses(const viewer::Losses& lost) {
 void print_interval(const IntervalMeter& meter, const std::string& title) {
     constexpr std::size_t kWidest = 50;
     const Histogram& histogram = meter.histogram();
-    fmt::print("\nfrom {}: {} interval{}, {} without an end, {} without a begin, {} events without the key\n",
+    fmt::print("\nfrom {}: {} interval{}, {} without an end, {} without a begin, {} event{} without the key\n",
                printable(title), histogram.count(), histogram.count() == 1 ? "" : "s", meter.open(),
-               meter.ended_without_begin(), meter.without_key());
+               meter.ended_without_begin(), meter.without_key(), meter.without_key() == 1 ? "" : "s");
     if (meter.forgotten() != 0)
         fmt::print("{} of those without an end are forgotten: too many were open at once\n", meter.forgotten());
     if (histogram.count() == 0) return;

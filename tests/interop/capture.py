@@ -812,7 +812,7 @@ class BadDays(CaptureTest):
         source = WORDY % "\n".join(f'LEAT_TRACEPOINT(wordy, event{i}, LEAT_INFO, WORDY, int x);' for i in range(400))
         wordy = self.compiled_with_capture("wordy", source)
         found = plain_run(wordy, str(self.directory / "trace"), "65536").stdout
-        self.assertEqual(found, "there is no room to describe the events that are wanted: raise max_size, or capture fewer of them\n")
+        self.assertEqual(found, "there is no room to describe the events that are wanted: raise max_size (and `ulimit -f`), or capture fewer of them\n")
         self.assertFalse((self.directory / "trace").exists())
         self.assertEqual(plain_run(wordy, str(self.directory / "trace"), "1000000").stdout, "")
 

@@ -391,6 +391,7 @@ class Library(InteropTest):
     def run_python(self, code, *arguments):
         return plain_run(sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(BUILD / 'python')!r})\n{code}", *arguments)
 
+    @needs(importlib.util.find_spec("_xxsubinterpreters") is not None, "sub-interpreters")
     def test_in_another_interpreter_of_the_process(self):
         trace = self.recorded()
         code = ("import _xxsubinterpreters as interpreters\n"
@@ -411,10 +412,13 @@ class Library(InteropTest):
         for read in ("list(leat.open(sys.argv[1], filter='n == 1000000000'))", "list(leat.open(sys.argv[1]))",
                      "leat.open(sys.argv[1]).columns()"):
             code = ("import leat, threading\n"
+                    "has_read = threading.Event()\n"
                     "def go_on():\n"
                     "    while True:\n"
                     f"        {read}\n"
-                    "threading.Thread(target=go_on, daemon=True).start()\n")
+                    "        has_read.set()\n"
+                    "threading.Thread(target=go_on, daemon=True).start()\n"
+                    "has_read.wait()\n")
             for _ in range(10):
                 self.assertEqual(self.run_python(code, trace).returncode, 0, read)
 

@@ -81,7 +81,7 @@ auto with_lock_of_interpreter(const Call& call) {
 void come_back(PyThreadState* thread) {
     with_lock_of_interpreter([thread] { PyEval_RestoreThread(thread); });
 }
-// What is Python may let others run meanwhile.
+// Code in Python may let other threads run meanwhile.
 template <class... Arguments>
 Object call_python(PyObject* callable, const Arguments&... arguments) {
     return Object(
@@ -420,9 +420,10 @@ PyObject* open(PyObject* /*module*/, PyObject* arguments) {
     return self;
 }
 
-void replace(PyObject*& kept, PyObject* given) {
+// What was kept may be of an interpreter that has ended, and is not released.
+void keep(PyObject*& kept, PyObject* given) {
     Py_INCREF(given);
-    Py_XDECREF(std::exchange(kept, given));
+    kept = given;
 }
 
 // use(Error, Event, Enum): the classes of what we make.
@@ -437,9 +438,9 @@ PyObject* use_classes(PyObject* /*module*/, PyObject* arguments) {
         return nullptr;
     }
     interpreter = caller;
-    replace(error_class, error);
-    replace(event_class, event);
-    replace(enum_class, enumeration);
+    keep(error_class, error);
+    keep(event_class, event);
+    keep(enum_class, enumeration);
     return none().release();
 }
 

@@ -22,6 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Bytes of whole entries that are zeros, as a crash of the system leaves them, or a hole, which may have no end.
+constexpr std::uint64_t kManyZeros = 64U << 20U;
+std::uint64_t zeros_at(UntrustedBytes bytes, std::uint64_t entry_size) {
+    const UntrustedBytes looked_at = bytes.first(std::min<std::uint64_t>(bytes.size(), kManyZeros));
+    const auto first = std::ranges::find_if(looked_at, [](std::byte byte) { return byte != std::byte{}; });
+    const auto zeros = static_cast<std::uint64_t>(first - looked_at.begin());
+    return zeros - zeros % entry_size;
+}
+
 // The packets that can be read, by their places. Of damaged ones it was told elsewhere.
 class Places {
   public:
@@ -126,11 +135,14 @@ void IndexCheck::run(std::span<const RecordedPacket> packets, const ctf::DecodeP
     std::uint64_t offset = trace::kIndexHeaderSize;
     for (rest = rest.subspan(offset); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
         const auto entry = trace::parse_index_entry(rest.first(*entry_size));
-        if (entry && entry->packet_size == 0 && !entry->is_lost()) {
-            // A hole, which may have no end.
-            found.add(path_, offset, "nothing was written from here on");
-            rest = {};
-            break;
+        if (const std::uint64_t zeros = zeros_at(rest, *entry_size); zeros != 0) {
+            const bool is_hole = zeros + *entry_size > kManyZeros;
+            found.add(path_, offset,
+                      fmt::format("{} bytes of it are zeros{}", zeros, is_hole ? ", and perhaps more" : ""));
+            if (is_hole) rest = rest.first(zeros);
+            rest = rest.subspan(zeros - *entry_size);
+            offset += zeros;
+            continue;
         }
         if (!entry) {
             found.add(path_, offset, entry.error().message);

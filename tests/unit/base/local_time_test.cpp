@@ -31,6 +31,8 @@ TEST(LocalTime, IsTheSameByARememberedTimeZone) {
     const std::string expected = texts();
     const auto check_and_end = [&] {
         go_by_remembered_time_zone();
+        ::setenv("TZ", "UTC-9", 1);
+        ::tzset();
         std::_Exit(texts() == expected ? 0 : 1);
     };
     EXPECT_EXIT(check_and_end(), testing::ExitedWithCode(0), "");

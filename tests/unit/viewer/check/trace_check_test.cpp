@@ -222,6 +222,18 @@ TEST_F(IndexCheckTest, TwoEntriesForOnePacket) {
     EXPECT_EQ(findings(), "another entry is of the packet at offset 0, too\n");
 }
 
+TEST_F(IndexCheckTest, ZerosAreOneFinding) {
+    ctf::IndexEntry none;
+    for (const auto field : ctf::kIndexEntryFields) none.*field = 0;
+    write_index({none, none, kEntry});
+    EXPECT_EQ(findings(), "144 bytes of it are zeros\n");
+    write_index({kEntry, none, none});
+    EXPECT_EQ(findings(), "144 bytes of it are zeros\n");
+    none.packet_seq_num = 6;
+    write_index({kEntry, none});
+    EXPECT_EQ(findings(), "another entry is of the packet at offset 0, too\n");
+}
+
 // What might be a packet, every 24 bytes: to find out, two megabytes are searched for the end of a text.
 TEST_F(TraceCheckTest, SearchForPacketsEnds) {
     write("metadata",
