@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // "view"
-std::string_view command_word() { return arguments().size() < 2 ? "view" : arguments()[1]; }
+std::string_view command_word() { return arguments()[1]; }
 
 bool names_nothing_else(const std::string& trace) {
     std::error_code error;
@@ -63,6 +63,14 @@ Result<void> check_has_begun(const std::string& trace, const std::string& sessio
         session);
 }
 
+// Of none: the current session's. Nothing if there is no such session.
+Result<std::optional<std::string>> trace_of_session(const std::optional<std::string>& session, Begun begun) {
+    auto trace = LEAT_TRY(find_session_trace(session));
+    if (trace && begun == Begun::kNow)
+        LEAT_TRY(check_has_begun(*trace, session ? fmt::format("session \"{}\"", *session) : "the current session"));
+    return trace;
+}
+
 // Whether the file would make a trace of a directory that other traces are below.
 bool is_metadata_of_all(const fs::path& output, const fs::path& place, const fs::path& trace) {
     const fs::path below = trace::real_path(trace).lexically_relative(place);
@@ -82,19 +90,15 @@ bool is_file_of(const fs::path& directory, const fs::path& file) {
 
 Result<void> put_sessions_traces(std::vector<std::string>& traces, Begun begun) {
     if (traces.empty()) {
-        const auto trace = LEAT_TRY(find_session_trace(std::nullopt));
-        if (!trace) return {};
-        if (begun == Begun::kNow) LEAT_TRY(check_has_begun(*trace, "the current session"));
-        traces.push_back(*trace);
+        if (const auto trace = LEAT_TRY(trace_of_session(std::nullopt, begun))) traces.push_back(*trace);
         return {};
     }
     for (std::string& trace : traces)
         if (names_nothing_else(trace)) {
-            const auto of_session = LEAT_TRY(find_session_trace(trace));
+            const auto of_session = LEAT_TRY(trace_of_session(trace, begun));
             if (!of_session)
                 return not_found("{} does not exist, nor does a running session daemon have a session of that name",
                                  trace.empty() ? "\"\"" : trace);
-            if (begun == Begun::kNow) LEAT_TRY(check_has_begun(*of_session, fmt::format("session \"{}\"", trace)));
             trace = *of_session;
         }
     return {};
