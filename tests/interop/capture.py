@@ -621,12 +621,25 @@ int main(int argc, char** argv) {
 }
 """
 
-# Its clock page says that the TSC has been far ahead. Prints whether the capture ended by its duration, and without a loss.
-FROZEN_CLOCK = r"""
-#include <inttypes.h>
+# Prints why, if it cannot start.
+START_CAPTURE = r"""
 #include <leat/capture.h>
-#include <leat/tracepoint.h>
 #include <stdio.h>
+static struct leat_capture* start_capture(const char* directory, uint64_t duration_ns, uint64_t max_size) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    options.directory = directory;
+    options.duration_ns = duration_ns;
+    options.max_size = max_size;
+    struct leat_capture* const capture = leat_capture_start(&options, error);
+    if (capture == NULL) puts(error);
+    return capture;
+}
+"""
+
+# Its clock page says that the TSC has been far ahead. Prints whether the capture ended by its duration, and without a loss.
+FROZEN_CLOCK = START_CAPTURE + r"""#include <inttypes.h>
+#include <leat/tracepoint.h>
 #include <string.h>
 #define NUMBER(FIELD) FIELD(integer, uint32_t, x, x)
 LEAT_TRACEPOINT(frozen, event, LEAT_INFO, NUMBER, uint32_t x);
@@ -641,13 +654,8 @@ static volatile uint64_t* clock_lines(void) {
     return found == 0 ? NULL : (volatile uint64_t*)(found + 128);
 }
 int main(int argc, char** argv) {
-    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
-    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
-    options.directory = argv[argc - 1];
-    options.duration_ns = 300000000;
-    options.max_size = 1 << 30;
-    struct leat_capture* capture = leat_capture_start(&options, error);
-    if (capture == NULL) return puts(error), 1;
+    struct leat_capture* const capture = start_capture(argv[argc - 1], 300000000, 1 << 30);
+    if (capture == NULL) return 1;
     for (int i = 0; i < 10; ++i) leat_capture_write(capture);
     volatile uint64_t* const lines = clock_lines();
     if (lines == NULL) return puts("there is no clock page"), 1;
@@ -663,24 +671,17 @@ int main(int argc, char** argv) {
 """
 
 # Its trace is removed while it captures.
-REMOVED = r"""
-#include <leat/capture.h>
-#include <leat/tracepoint.h>
-#include <stdio.h>
+REMOVED = START_CAPTURE + r"""#include <leat/tracepoint.h>
 #include <stdlib.h>
 #define NUMBER(FIELD) FIELD(integer, uint32_t, x, x)
 LEAT_TRACEPOINT(removed, event, LEAT_INFO, NUMBER, uint32_t x);
 int main(int argc, char** argv) {
-    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
-    char error[LEAT_CAPTURE_ERROR_SIZE] = "", command[5000];
-    options.directory = argv[argc - 1];
-    options.duration_ns = 3600000000000;
-    options.max_size = 1 << 30;
-    struct leat_capture* capture = leat_capture_start(&options, error);
-    if (capture == NULL) return puts(error), 1;
+    char command[5000];
+    struct leat_capture* const capture = start_capture(argv[argc - 1], 3600000000000, 1 << 30);
+    if (capture == NULL) return 1;
     for (uint32_t i = 0; i < 100; ++i) leat_tracepoint(removed, event, i);
     leat_capture_write(capture);
-    snprintf(command, sizeof command, "rm -r %s", options.directory);
+    snprintf(command, sizeof command, "rm -r %s", argv[argc - 1]);
     if (system(command) != 0) return 1;
     for (uint32_t i = 0; i < 100; ++i) leat_tracepoint(removed, event, i);
     leat_capture_stop(capture);
@@ -694,21 +695,13 @@ int main(int argc, char** argv) {
 """
 
 # With many events. Captures up to so many bytes.
-WORDY = r"""
-#include <leat/capture.h>
-#include <leat/tracepoint.h>
-#include <stdio.h>
+WORDY = START_CAPTURE + r"""#include <leat/tracepoint.h>
 #include <stdlib.h>
 #define WORDY(FIELD) FIELD(integer, int, x, x)
 %s
 int main(int argc, char** argv) {
-    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
-    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
-    options.directory = argv[argc - 2];
-    options.duration_ns = 3600000000000;
-    options.max_size = strtoull(argv[argc - 1], NULL, 10);
-    struct leat_capture* capture = leat_capture_start(&options, error);
-    if (capture == NULL) return puts(error), 0;
+    struct leat_capture* const capture = start_capture(argv[argc - 2], 3600000000000, strtoull(argv[argc - 1], NULL, 10));
+    if (capture == NULL) return 0;
     leat_capture_stop(capture);
     while (leat_capture_write(capture) != 0) {}
     leat_capture_free(capture);
