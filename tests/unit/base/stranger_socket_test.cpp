@@ -11,6 +11,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -131,16 +134,24 @@ void forbid(unsigned call) {
     EXPECT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
+std::ptrdiff_t threads() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+// No thread is held up, either: none stays behind.
 TEST(StrangerSocketTest, OneWayToOwnDescriptorsIsEnough) {
+    std::ptrdiff_t threads_before = 0;
     for (const bool has_low_number : {false, true}) {
         if (has_low_number) StrangerSocket::reserve_low_number();
         for (const unsigned call : {SYS_close_range, SYS_unshare}) {
-            std::thread([call] {
+            std::thread([&, call] {
+                if (threads_before == 0) threads_before = threads();
                 forbid(call);
                 Pair pair(SOCK_SEQPACKET);
                 Lingering lingering;
                 lingering.go_through(pair.theirs.get());
                 close_at_once(pair.ours);
+                EXPECT_TRUE(test::wait_until([&] { return threads() <= threads_before; }));
                 EXPECT_TRUE(lingering.is_closed());
             }).join();
         }
