@@ -33,7 +33,8 @@ constexpr std::array kRoleNames{
     RoleName{Scope::kPacketContext, "packet_seq_num", FieldRole::kPacketSequenceNumber},
 };
 
-// These fields are timestamps of the trace's only clock, even without a `map`.
+// These fields are timestamps of the trace's only clock, even without a `map`, wherever they are in their scope but in
+// arrays; so are options of variants.
 constexpr std::array<std::pair<Scope, std::string_view>, 3> kTimestampNames{
     std::pair{Scope::kPacketContext, "timestamp_begin"},
     std::pair{Scope::kPacketContext, "timestamp_end"},
@@ -118,6 +119,8 @@ class DecodePlanner::Builder {
     Scope scope_ = Scope::kPacketHeader;
     FieldLookup lookup_;
     std::string_view field_;  // TSDL name of the field that is being built; empty: it has no name
+    bool is_option_ = false;  // it is an option of a variant
+    unsigned arrays_ = 0;     // around it
     std::map<const EnumLabels*, std::uint32_t> known_labels_;  // into plan_.tag_labels
 };
 
@@ -271,7 +274,9 @@ Result<void> DecodePlanner::Builder::element(std::uint32_t index, const FieldCla
     const std::uint32_t child = add_children(index, 1);
     field_ = {};
     lookup_.begin_part(index, child);
+    ++arrays_;
     LEAT_TRY(node(child, field_class));
+    --arrays_;
     lookup_.end_part(index);
     plan_.nodes[index].alignment = std::max(plan_.nodes[index].alignment, plan_.nodes[child].alignment);
     plan_.nodes[index].is_shown = plan_.nodes[child].is_shown;
@@ -288,6 +293,7 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StructClass
         const StructMember& member = struct_class.members[i];
         lookup_.begin_member(i);
         field_ = member.name;
+        is_option_ = false;
         plan_.nodes[first + i].name = display_name(member);
         LEAT_TRY(node(first + i, member.field_class));
         is_shown |= plan_.nodes[first + i].is_shown;
@@ -309,7 +315,8 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const VariantClas
     LEAT_TRY(choose(index, variant, *plan_.nodes[tag].field_class));
     const std::uint32_t first = add_children(index, variant.options.size());
     for (std::uint32_t i = 0; i < variant.options.size(); ++i) {
-        field_ = {};
+        field_ = variant.options[i].name;
+        is_option_ = true;
         lookup_.begin_part(index, first + i);
         LEAT_TRY(node(first + i, variant.options[i].field_class));
         lookup_.end_part(index);
@@ -404,6 +411,7 @@ Result<void> DecodePlanner::Builder::give_role(std::uint32_t index, const Intege
 }
 
 FieldRole DecodePlanner::Builder::role_of_name() const {
+    if (is_option_) return FieldRole::kNone;
     if (scope_ == Scope::kEventHeader && field_ == "id") return FieldRole::kEventId;
     for (const RoleName& named : kRoleNames)
         if (lookup_.is_at_top() && named.scope == scope_ && named.field == field_) return named.role;
@@ -419,9 +427,10 @@ Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const Integ
                            plan_.clock->name, clock->name);
     plan_.clock = clock;
     node.is_shown = false;
-    // The end of a packet is later than its events, so it does not move the clock.
-    node.is_timestamp = node.role != FieldRole::kTimestampEnd;
-    if (!node.is_timestamp && !integer.is_variable) plan_.end_size = node.size;
+    // The end of a packet is later than its events, so it does not move the clock, nor does one inside of a struct.
+    const bool is_end = node.role == FieldRole::kTimestampEnd;
+    node.is_timestamp = !is_end && (scope_ != Scope::kPacketContext || field_ != "timestamp_end");
+    if (is_end && !integer.is_variable) plan_.end_size = node.size;
     return {};
 }
 
@@ -435,12 +444,11 @@ Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& i
         if (clock == nullptr) return corrupt("field '{}' uses clock '{}', which is not declared", field_, name);
         return clock;
     }
-    if (trace_class_.has_roles) return nullptr;
-    if (!lookup_.is_at_top() || trace_class_.clocks.size() > 1) return nullptr;
-    for (const auto& [scope, field] : kTimestampNames)
-        if (scope == scope_ && field == field_)
-            return trace_class_.clocks.empty() ? &kDefaultClock : &trace_class_.clocks.front();
-    return nullptr;
+    const auto is_named = [this](const auto& named) { return named.first == scope_ && named.second == field_; };
+    if (trace_class_.has_roles || arrays_ != 0 || std::ranges::none_of(kTimestampNames, is_named)) return nullptr;
+    if (trace_class_.clocks.size() > 1)
+        return unsupported("stream {}: field '{}' does not say of which clock it is", plan_.stream_class->id, field_);
+    return trace_class_.clocks.empty() ? &kDefaultClock : &trace_class_.clocks.front();
 }
 
 Result<std::uint32_t> DecodePlanner::Builder::find(const FieldPath& path) const {
@@ -453,6 +461,8 @@ Result<std::uint32_t> DecodePlanner::Builder::find(const FieldPath& path) const 
 std::uint32_t DecodePlanner::Builder::slot_of(std::uint32_t index) {
     PlanNode& node = plan_.nodes[index];
     if (node.slot == 0) node.slot = plan_.slot_count++;
+    // Also one that the reader itself uses is shown, then.
+    if (scope_ == Scope::kPacketContext) node.is_shown = true;
     return node.slot;
 }
 

@@ -153,12 +153,14 @@ Result<TsdlToken> TsdlLexer::number() {
 Result<TsdlToken> TsdlLexer::string() {
     const std::size_t start = offset_ + 1;
     std::size_t end = start;
-    while (end < text_.size() && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size() || text_[end] != '"') return corrupt("line {}: string without an end", line_);
-    if (text_.substr(start, end - start).find('\0') != std::string_view::npos)
-        return corrupt("line {}: NUL in a string", line_);
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    if (end >= text_.size()) return corrupt("line {}: string without an end", line_);
+    const std::string_view text = text_.substr(start, end - start);
+    if (text.find('\0') != std::string_view::npos) return corrupt("line {}: NUL in a string", line_);
+    const TsdlToken token{TsdlToken::Kind::kString, text, line_};
+    line_ += static_cast<unsigned>(std::ranges::count(text, '\n'));
     offset_ = end + 1;
-    return TsdlToken{TsdlToken::Kind::kString, text_.substr(start, end - start), line_};
+    return token;
 }
 
 Result<TsdlToken> TsdlLexer::punctuation() {

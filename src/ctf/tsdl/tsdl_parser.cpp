@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ctf/model/log_level.hpp"
 #include "ctf/tsdl/tsdl_attributes.hpp"
 #include "ctf/tsdl/tsdl_tokens.hpp"
 #include "ctf/tsdl/tsdl_type_parser.hpp"
@@ -25,7 +26,7 @@ struct DeclaredEvent {
 
 class TsdlParser {
   public:
-    explicit TsdlParser(ByteOrder native) : types_(tokens_, native) { trace_.byte_order = native; }
+    explicit TsdlParser(ByteOrder native) : types_(tokens_, native, trace_.environment) { trace_.byte_order = native; }
     TsdlParser(const TsdlParser&) = delete;
     TsdlParser& operator=(const TsdlParser&) = delete;
 
@@ -63,6 +64,7 @@ class TsdlParser {
 
     Result<StructClass> scope();
     Result<std::string> text();
+    Result<std::optional<std::int64_t>> log_level();
     Result<Uuid> uuid();
     Result<bool> boolean();
 
@@ -167,7 +169,7 @@ Result<bool> TsdlParser::trace_attribute(std::string_view name) {
 
 Result<bool> TsdlParser::environment_entry(std::string_view name) {
     EnvironmentEntry entry{std::string(name), {}};
-    if (tokens_.at(TsdlToken::Kind::kString))
+    if (tokens_.at(TsdlToken::Kind::kString) || tokens_.at(TsdlToken::Kind::kWord))
         entry.value = LEAT_TRY(text());
     else
         entry.value = static_cast<std::int64_t>(LEAT_TRY(parse_signed_number(tokens_)).bits);
@@ -283,7 +285,7 @@ Result<bool> TsdlParser::event_attribute(std::string_view name) {
     else if (name == "stream_id")
         event_.stream_id = LEAT_TRY(tokens_.expect_number("a stream id"));
     else if (name == "loglevel")
-        event_.event.log_level = static_cast<std::int64_t>(LEAT_TRY(parse_signed_number(tokens_)).bits);
+        event_.event.log_level = LEAT_TRY(log_level());
     else if (name == "model.emf.uri")
         event_.event.model_uri = LEAT_TRY(text());
     else if (name == "context:")
@@ -320,10 +322,23 @@ Result<StructClass> TsdlParser::scope() {
     return std::move(*struct_class);
 }
 
+// A string, or words: `sched.switch`.
 Result<std::string> TsdlParser::text() {
+    const bool has_quotes = tokens_.at(TsdlToken::Kind::kString);
     std::string text = LEAT_TRY(parse_text(tokens_));
+    while (!has_quotes && (tokens_.at(".") || tokens_.at("->"))) {
+        text += LEAT_TRY(tokens_.take()).text;
+        text += LEAT_TRY(tokens_.expect_word("a word")).text;
+    }
     LEAT_TRY(types_.charge(text.size()));
     return text;
+}
+
+// Nothing if it is none that has a name.
+Result<std::optional<std::int64_t>> TsdlParser::log_level() {
+    const std::uint64_t level = LEAT_TRY(tokens_.expect_number("a log level"));
+    if (level >= kLogLevels.size()) return std::nullopt;
+    return static_cast<std::int64_t>(level);
 }
 
 Result<Uuid> TsdlParser::uuid() {

@@ -153,9 +153,9 @@ Result<void> TsdlTypeParser::declaration() {
     return tokens_.expect(";");
 }
 
-// `typealias integer { ... } := unsigned long;`
+// `typealias integer { ... } := unsigned long;`, `typealias uint8_t [16] := uuid_t;`
 Result<void> TsdlTypeParser::type_alias() {
-    const FieldClass aliased = LEAT_TRY(type());
+    const FieldClass aliased = LEAT_TRY(brackets(LEAT_TRY(type())));
     LEAT_TRY(tokens_.expect(":="));
     LEAT_TRY(declare(LEAT_TRY(type_name()), aliased));
     return tokens_.expect(";");
@@ -208,10 +208,14 @@ Result<std::vector<StructMember>> TsdlTypeParser::member_declaration() {
 Result<StructMember> TsdlTypeParser::declarator(FieldClass base) {
     if (is_keyword(tokens_.peek().text)) return tokens_.expected("the name of a field");
     const TsdlToken name = LEAT_TRY(tokens_.expect_word("the name of a field"));
-    // The brackets come around the levels of the type before them, which may have brackets itself.
-    const unsigned levels_below = tokens_.at("[") ? field_depth(base) - 1 : 0;
-    FieldClass field_class = LEAT_TRY(dimensions(std::move(base), depth_ + levels_below));
+    FieldClass field_class = LEAT_TRY(brackets(std::move(base)));
     return StructMember{std::string(name.text), std::move(field_class)};
+}
+
+// Those around the levels of the type before them, which may have brackets itself.
+Result<FieldClass> TsdlTypeParser::brackets(FieldClass base) {
+    const unsigned levels_below = tokens_.at("[") ? field_depth(base) - 1 : 0;
+    return dimensions(std::move(base), depth_ + levels_below);
 }
 
 // Parses `[2][n]`, an array of 2 sequences: the last bracket is the innermost.
@@ -225,7 +229,20 @@ Result<FieldClass> TsdlTypeParser::dimensions(FieldClass element, unsigned depth
     }
     FieldPath length = LEAT_TRY(path());
     LEAT_TRY(tokens_.expect("]"));
+    if (const auto known = LEAT_TRY(environment_length(length)))
+        return ArrayClass{LEAT_TRY(dimensions(std::move(element), depth + 1)), *known};
     return SequenceClass{LEAT_TRY(dimensions(std::move(element), depth + 1)), std::move(length)};
+}
+
+// `env.cpus`, where the environment has it.
+Result<std::optional<std::uint64_t>> TsdlTypeParser::environment_length(const FieldPath& path) const {
+    if (path.size() != 2 || path.front() != "env") return std::nullopt;
+    const auto entry = std::ranges::find(environment_, path.back(), &EnvironmentEntry::name);
+    if (entry == environment_.end()) return std::nullopt;
+    const auto* const length = std::get_if<std::int64_t>(&entry->value);
+    if (length == nullptr || *length < 0)
+        return corrupt("line {}: env.{} is no length", tokens_.peek().line, path.back());
+    return static_cast<std::uint64_t>(*length);
 }
 
 // `len`, `event.fields.len`, `stream.event.header->id`

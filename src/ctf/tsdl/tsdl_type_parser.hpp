@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "ctf/model/field_class.hpp"
+#include "ctf/model/trace_class.hpp"
 #include "ctf/model/type_scopes.hpp"
 #include "ctf/tsdl/tsdl_attributes.hpp"
 #include "ctf/tsdl/tsdl_tokens.hpp"
@@ -17,8 +19,10 @@ namespace leat::ctf {
 // brackets, and the declarations that name types.
 class TsdlTypeParser {
   public:
-    // `native` is the byte order of fields that do not state one. The tokens must outlive the parser.
-    TsdlTypeParser(TsdlTokens& tokens, ByteOrder native) : tokens_(tokens), native_(native) {}
+    // `native` is the byte order of fields that do not state one. `environment` is that of the trace, as far as it has
+    // been read: it may have lengths of arrays. The tokens and the environment must outlive the parser.
+    TsdlTypeParser(TsdlTokens& tokens, ByteOrder native, const std::vector<EnvironmentEntry>& environment)
+        : tokens_(tokens), native_(native), environment_(environment) {}
 
     // Parses everything before a declarator: `struct point`, `unsigned long`, `integer { size = 8; }`, `my_t`.
     Result<FieldClass> type();
@@ -50,7 +54,9 @@ class TsdlTypeParser {
     Result<std::vector<StructMember>> members();
     Result<std::vector<StructMember>> member_declaration();
     Result<StructMember> declarator(FieldClass base);
+    Result<FieldClass> brackets(FieldClass base);
     Result<FieldClass> dimensions(FieldClass element, unsigned depth);
+    Result<std::optional<std::uint64_t>> environment_length(const FieldPath& path) const;
     Result<FieldPath> path();
 
     Result<std::string> tag_name();
@@ -59,6 +65,7 @@ class TsdlTypeParser {
 
     TsdlTokens& tokens_;
     ByteOrder native_;
+    const std::vector<EnvironmentEntry>& environment_;
     TypeScopes scopes_;
     unsigned depth_ = 0;  // of types within types
 };

@@ -1,20 +1,12 @@
 #include "viewer/read/clock_agreement.hpp"
 
-#include <string>
+#include "viewer/read/tracer_quirks.hpp"
 
 namespace leat::viewer {
-namespace {
-
-// LTTng's clock counts from the Unix epoch, and its metadata forgets to say so ([LTTng-2.13], "Clock").
-bool is_clock_of_lttng(const ctf::TraceClass& trace_class, const ctf::ClockClass& clock) {
-    const std::string* const tracer = ctf::environment_text(trace_class, "tracer_name");
-    return tracer != nullptr && (*tracer == "lttng-ust" || *tracer == "lttng-modules") && clock.name == "monotonic";
-}
-
-}  // namespace
 
 Result<void> ClockAgreement::add(const ctf::TraceClass& trace_class, const ctf::ClockClass& clock) {
-    const bool is_absolute = clock.is_absolute || is_clock_of_lttng(trace_class, clock);
+    const bool is_absolute =
+        clock.is_absolute || (clock.name == "monotonic" && TracerQuirks::of(trace_class).counts_from_epoch);
     if (!first_) {
         first_ = Member{&clock, is_absolute};
         return {};

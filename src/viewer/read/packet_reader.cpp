@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <string>
 #include <utility>
 
 namespace leat::viewer {
@@ -11,12 +10,6 @@ namespace {
 std::uint64_t next_packet_number() {
     static std::atomic<std::uint64_t> count = 0;
     return count.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-// LTTng leaves timestamp_end at 0 in a packet that was still open when the program crashed ([LTTng-2.13], "Clock").
-bool leaves_packets_open(const ctf::TraceClass& trace_class) {
-    const std::string* const tracer = ctf::environment_text(trace_class, "tracer_name");
-    return tracer != nullptr && tracer->starts_with("lttng-");
 }
 
 }  // namespace
@@ -52,7 +45,7 @@ Result<ctf::PacketProperties> PacketReader::read_head(ctf::TracePlans& plans, Un
 
 Result<void> PacketReader::begin(const ctf::TraceClass& trace_class, const ctf::PacketProperties& properties,
                                  UntrustedBytes bytes, std::uint64_t offset) {
-    if (trace_class_ != &trace_class) forgives_open_packets_ = leaves_packets_open(trace_class);
+    if (trace_class_ != &trace_class) quirks_ = TracerQuirks::of(trace_class);
     trace_class_ = &trace_class;
     properties_ = properties;
     if (properties_.packet_size > bytes.size())
@@ -72,8 +65,13 @@ Result<void> PacketReader::begin(const ctf::TraceClass& trace_class, const ctf::
         queue_discarded_packets(properties_);
     }
     has_missed_files_ = false;
-    queue(Message::Kind::kPacketBegin, properties_.begin_ns);
+    queue(Message::Kind::kPacketBegin, quirks_.begins_packets_late ? std::nullopt : properties_.begin_ns);
     return {};
+}
+
+void PacketReader::pass_over(const ctf::PacketProperties& properties) {
+    lost_told_ += lost_before(properties);  // they were lost before what is read
+    previous_ = properties;
 }
 
 Result<bool> PacketReader::next() {
@@ -143,15 +141,21 @@ void PacketReader::queue_discarded_events(const ctf::PacketProperties& packet) {
         queue(Message::Kind::kDiscardedEvents, previous_->end_ns, {known, previous_->end_ns, end_of(packet)});
 }
 
+// How many the network lost behind the packet before this one.
+std::uint64_t PacketReader::lost_before(const ctf::PacketProperties& packet) const {
+    if (!packet.sequence_number || !previous_ || !previous_->sequence_number) return 0;
+    const auto& lost = stream_->lost_packets;
+    const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
+    const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
+    return static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+}
+
 void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) {
     if (!packet.sequence_number || !previous_ || !previous_->sequence_number) return;
     const std::uint64_t distance = *packet.sequence_number - *previous_->sequence_number;
     if (distance <= 1) return;
     // Packets that the network lost were not discarded by the tracer.
-    const auto& lost = stream_->lost_packets;
-    const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
-    const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
-    const auto by_network = static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+    const std::uint64_t by_network = lost_before(packet);
     if (by_network != 0)
         queue(Message::Kind::kLostPackets, previous_->end_ns, {by_network, previous_->end_ns, packet.begin_ns});
     lost_told_ += by_network;
@@ -187,7 +191,9 @@ Message PacketReader::message_of(Message::Kind kind, std::optional<std::int64_t>
 }
 
 std::optional<std::int64_t> PacketReader::end_of(const ctf::PacketProperties& packet) const {
-    return forgives_open_packets_ && packet.end_cycles == std::uint64_t{0} ? last_ns_ : packet.end_ns;
+    if (quirks_.leaves_packets_open && packet.end_cycles == std::uint64_t{0}) return last_ns_;
+    if (quirks_.ends_packets_early && packet.end_ns && last_ns_) return std::max(*packet.end_ns, *last_ns_);
+    return packet.end_ns;
 }
 
 }  // namespace leat::viewer

@@ -12,6 +12,7 @@
 #include "ctf/decode/packet_decoder.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "viewer/merge/message.hpp"
+#include "viewer/read/tracer_quirks.hpp"
 
 namespace leat::viewer {
 
@@ -41,7 +42,7 @@ class PacketReader {
                        UntrustedBytes bytes, std::uint64_t offset);
 
     // The next packet is not read: it is only the one before the next. Not while a packet is being read.
-    void pass_over(const ctf::PacketProperties& properties) { previous_ = properties; }
+    void pass_over(const ctf::PacketProperties& properties);
     // Whether the packet should have come before the one that was read or passed over last.
     [[nodiscard]] bool is_behind(const ctf::PacketProperties& properties) const {
         return previous_ && properties.sequence_number && previous_->sequence_number &&
@@ -74,6 +75,7 @@ class PacketReader {
     // Queues the messages it meets. Returns true if it has made an event the message.
     Result<bool> next_in_packet();
     void tell(const ctf::EventPlace& place);
+    [[nodiscard]] std::uint64_t lost_before(const ctf::PacketProperties& packet) const;
     void queue_discarded_events(const ctf::PacketProperties& packet);
     void queue_discarded_packets(const ctf::PacketProperties& packet);
     void queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss = {});
@@ -86,7 +88,7 @@ class PacketReader {
     const ctf::TracePlans* plans_ = nullptr;  // where read_head() found plan_
     const ctf::DecodePlan* plan_ = nullptr;   // of decoder_
     std::optional<ctf::PacketDecoder> decoder_;
-    bool forgives_open_packets_ = false;
+    TracerQuirks quirks_{};
     ctf::PacketProperties properties_{};
     bool has_missed_files_ = false;
     std::uint64_t lost_told_ = 0;                      // packets that the network lost

@@ -338,7 +338,31 @@ TEST(PacketDecoder, ClockOutOfRangeEndsInAnError) {
     EXPECT_NE(decoded.error.find("out of range"), std::string::npos);
 }
 
+// Without `map`: named timestamps of the header are found in structs and variants, and in no array.
+TEST(PacketDecoder, TimestampIsFoundWhereverItIsInTheHeader) {
+    const auto times = [](const std::string& header) {
+        Decoded decoded("stream { packet.context := struct { u8 timestamp_begin; }; event.header := struct { " +
+                            header + " }; }; event { name = a; };",
+                        "\1\0\5\37\11\0\7"s);
+        std::vector<std::uint64_t> found;
+        while (const EventRecord* const event = decoded.next()) found.push_back(event->cycles.value_or(0));
+        EXPECT_EQ(decoded.error, "");
+        return found;
+    };
+    EXPECT_EQ(times("struct { u8 other; } s; struct { u8 timestamp; } v;"), (Numbers{5, 9, 7 + 256}));
+    EXPECT_EQ(times("enum : u8 { a = 0 ... 30, b = 31 } t; variant <t> { struct { u8 timestamp; } a;"
+                    "struct { u8 timestamp; } b; } v;"),
+              (Numbers{5, 9, 7 + 256}));
+    EXPECT_EQ(times("enum : u8 { a = 0 ... 30, timestamp = 31 } t; variant <t> { u8 a; u8 timestamp; } v;"),
+              (Numbers{1, 9, 9}));
+    EXPECT_EQ(times("u8 other; struct { u8 timestamp; } v[1];"), (Numbers{1, 1, 1}));
+}
+
 TEST(DecodePlan, WhatCannotBeResolvedIsRefused) {
+    EXPECT_NE(
+        Decoded("clock { name = k; }; stream { event.header := struct { u8 timestamp; }; }; event { name = a; };", "x")
+            .error.find("does not say of which clock it is"),
+        std::string::npos);
     EXPECT_NE(Decoded(event_of("u8 a[n]; u8 n;"), "x").error.find("no field 'n' before"), std::string::npos);
     EXPECT_NE(Decoded(event_of("string n; u8 a[n];"), "x").error.find("not an unsigned integer"), std::string::npos);
     EXPECT_NE(Decoded(event_of("u8 t; variant <t> { u8 a; } v;"), "x").error.find("not an enum"), std::string::npos);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ctf/model/type_scopes.hpp"
@@ -146,6 +147,58 @@ TEST(TsdlParser, AllBlocksOfATrace) {
                                                .is_absolute = true}));
     const EventClass& event = trace->streams.at(0).events.at(0);
     EXPECT_EQ(event, (EventClass{.id = 7, .name = "a:b", .log_level = 6, .model_uri = "http://x"}));
+}
+
+TEST(TsdlParser, WordsWithoutQuotesAreTexts) {
+    const auto trace =
+        parse_tsdl("env { domain = kernel; host = a.b; way = a->b.c; }; event { name = sched.switch; };");
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ(*environment_text(*trace, "domain"), "kernel");
+    EXPECT_EQ(*environment_text(*trace, "host"), "a.b");
+    EXPECT_EQ(*environment_text(*trace, "way"), "a->b.c");
+    EXPECT_EQ(trace->streams.at(0).events.at(0).name, "sched.switch");
+    EXPECT_NE(error_of("env { x = a.; };"), "accepted");
+    EXPECT_NE(error_of("env { x = \"a\".b; };"), "accepted");
+    EXPECT_NE(error_of("env { x = -a; };"), "accepted");
+}
+
+TEST(TsdlParser, TextMayHaveSeveralLines) {
+    const auto trace = parse_tsdl("env { x = \"a\nb\"; };");
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ(*environment_text(*trace, "x"), "a\nb");
+    EXPECT_EQ(error_of("env { x = \"a\nb\"; }; nonsense;"),
+              "line 4: trace, env, clock, stream, event or a type expected, found 'nonsense'");
+}
+
+TEST(TsdlParser, LogLevelsAreThoseThatHaveNames) {
+    const auto level_of = [](const std::string& level) {
+        const auto trace = parse_tsdl("event { name = e; loglevel = " + level + "; };");
+        return trace ? trace->streams.at(0).events.at(0).log_level : std::optional<std::int64_t>(-2);
+    };
+    EXPECT_EQ(level_of("14"), 14);
+    EXPECT_EQ(level_of("15"), std::nullopt);
+    EXPECT_EQ(level_of("18446744073709551615"), std::nullopt);
+    EXPECT_NE(error_of("event { name = e; loglevel = -1; };"), "accepted");
+}
+
+TEST(TsdlParser, LengthMayBeInTheEnvironment) {
+    const auto length_of = [](const std::string& environment) -> std::string {
+        const auto trace = parse_tsdl(kTypes + environment + event_of("uint8_t x[env.n][2];"));
+        if (!trace) return trace.error().message;
+        const FieldClass& field = trace->streams.at(0).events.at(0).fields->members.at(0).field_class;
+        return field == FieldClass(ArrayClass{FieldClass(ArrayClass{kByte, 2}), 3}) ? "3" : "something else";
+    };
+    EXPECT_EQ(length_of("env { m = 4; n = 3; };"), "3");
+    EXPECT_EQ(length_of("env { n = -3; };"), "line 3: env.n is no length");
+    EXPECT_EQ(length_of("env { n = \"3\"; };"), "line 3: env.n is no length");
+    EXPECT_EQ(length_of(""), "something else");  // the path of a field
+}
+
+TEST(TsdlParser, AliasTakesDimensions) {
+    const auto trace = parse_tsdl(kTypes + "typealias uint8_t [2][3] := pairs;" + event_of("pairs x[4];"));
+    ASSERT_TRUE(trace) << trace.error().message;
+    EXPECT_EQ(trace->streams.at(0).events.at(0).fields->members.at(0).field_class,
+              (ArrayClass{FieldClass(ArrayClass{FieldClass(ArrayClass{kByte, 3}), 2}), 4}));
 }
 
 TEST(TsdlParser, ErrorsNameLineExpectationAndFinding) {

@@ -57,10 +57,10 @@ class RecordedTraceTest : public testing::Test {
         return text;
     }
 
-    [[nodiscard]] std::string losses() const {
+    [[nodiscard]] std::string losses(std::int64_t from_ns = INT64_MIN) const {
         const auto traces = open_traces({root_});
         if (!traces) return traces.error().message;
-        auto merge = Merge::make(*traces);
+        auto merge = Merge::make(*traces, from_ns);
         std::string losses;
         while (merge->next().value_or(false)) {
             if (!merge->events().empty()) continue;
@@ -249,6 +249,40 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
     write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither list
     EXPECT_EQ(losses(), "network 2 tracer 1 network 1 network 1 ");
+}
+
+// Times of 64 bits.
+std::string with_long_times(std::string metadata) {
+    const std::string of_clock = "integer { size = 8; map";
+    return metadata.replace(metadata.find(of_clock), of_clock.size(), "integer { size = 64; map");
+}
+
+std::string long_times(const std::string& times) {
+    std::string bytes;
+    for (const char time : times) bytes += time + std::string(7, '\0');
+    return bytes;
+}
+
+// barectf before 2.3.1 stamped the begin of a packet after its first event.
+TEST_F(RecordedTraceTest, EarlyEventsOfTracersThatAreKnownForThem) {
+    for (const std::string patch : {"0", "1"}) {
+        write("metadata",
+              with_long_times(test::kByteMetadata) +
+                  "env { tracer_name = barectf; tracer_major = 2; tracer_minor = 3; tracer_patch = " + patch + "; };");
+        write("c_0", std::string{1, static_cast<char>(26 * 8)} + long_times("\4\11\2"));
+        EXPECT_EQ(read().substr(0, 6), patch == "0" ? "2 " : "error:");
+    }
+}
+
+TEST_F(RecordedTraceTest, NetworkLossBeforeWhatIsReadIsNotTold) {
+    write("metadata", with_long_times(test::numbered_byte_metadata()));
+    std::string packets;
+    for (const char number : {1, 5, 7, 9})
+        packets += std::string{1, static_cast<char>(27 * 8), number} + long_times(std::string(3, number));
+    write("c_0", packets);
+    write("index/c_0.idx", index_of("\1\2\3\5\7\10\11", "\2\3\10"));
+    EXPECT_EQ(losses(), "network 2 tracer 1 tracer 1 network 1 ");
+    EXPECT_EQ(losses(8'500'000'000), "tracer 1 network 1 ");
 }
 
 // As two snapshots have it: a packet that is in both, and what the network lost before it.
