@@ -87,10 +87,12 @@ Result<void> SendQueue::flush(StreamSocket& socket) {
     while (!is_empty()) {
         iovec rest{bytes_.data() + sent_, size()};
         const std::size_t count = LEAT_TRY(socket.send_some(std::span(&rest, 1)));
-        if (count == 0) return {};
+        if (count == 0) break;
         sent_ += count;
     }
-    bytes_.clear();
+    // A queue that never becomes empty gives back what it has sent, too.
+    if (sent_ * 2 < bytes_.size()) return {};
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(sent_));
     sent_ = 0;
     return {};
 }

@@ -330,9 +330,18 @@ Result<void> RelayConnection::run(Clock::time_point now) {
     auto received = control_.receive_into(input_);
     LEAT_TRY(handle_replies(now));
     LEAT_TRY(received);
-    if (data_) LEAT_TRY(data_->check());
-    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
+    if (data_) LEAT_TRY(of_data_port(data_->check()));
+    if (!is_ready() && now > give_up_at_) {
+        auto silent = fail(ErrorKind::kIo, "it does not answer");
+        return step_ < Step::kReady ? silent : of_data_port(std::move(silent));
+    }
     return send(now);
+}
+
+// Until there is a connection; afterwards it is the relay's as a whole.
+Result<void> RelayConnection::of_data_port(Result<void> result) const {
+    if (result || data_->is_connected()) return result;
+    return wrap(fmt::format("its port {} for data", address_.data_port), std::move(result).error());
 }
 
 Result<void> RelayConnection::send(Clock::time_point now) {

@@ -354,10 +354,8 @@ ViewerConnection::Done ViewerConnection::get_news(wire::GetNews request) {
     waker_->is_armed = false;
     const auto count = static_cast<std::uint32_t>(news.entries.size());
     wire::append(replies_, wire::NewsReply{wire::NewsStatus::kOk, news.flags, count});
-    for (const ViewerSession::News::Entry& entry : news.entries) {
-        append_news(entry);
-        if (replies_.size() > kMaxReplies) co_await flush();
-    }
+    // All before the viewer reads any: who does not read must keep no files open.
+    for (const ViewerSession::News::Entry& entry : news.entries) append_news(entry);
     co_return Result<void>();
 }
 

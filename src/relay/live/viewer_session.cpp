@@ -133,7 +133,6 @@ void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<Ses
 void ViewerSession::go_to_end(Cursor& cursor) {
     if (!cursor.view.current_file) return;
     cursor.file_number = cursor.view.current_file;
-    cursor.file = cursor.view.current;
     cursor.next_entry = cursor.view.entries;
 }
 

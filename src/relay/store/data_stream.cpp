@@ -25,11 +25,11 @@ DataStream::~DataStream() {
 // A peer may announce any size: nothing is reserved for it, and only bytes that come take room.
 Result<DataStream::Begun> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
-    if (is_finished_) return refused("stream {} is closed", parameters_.id);
-    if (!files_ && pairs_.is_past(header.net_seq_num)) {
+    if ((is_finished_ || !files_) && pairs_.is_past(header.net_seq_num)) {
         note_dropped(header.net_seq_num, "it comes too late");
         return Begun::kDropped;
     }
+    if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
     if (arrival_.is_under_way()) return Begun::kLater;
     // Producers round up to pages.
@@ -141,7 +141,7 @@ void DataStream::add_beacon(const wire::SendIndex& beacon) {
 void DataStream::apply_beacon() {
     if (!pending_beacon_ || in_hand_) return;
     const std::uint64_t after = pending_beacon_->net_seq_num;
-    if (after != wire::kNoPacket && !pairs_.is_past(after)) return;
+    if (!pairs_.is_past(after)) return;
     auto& beacon = next_view_.beacon;
     const ctf::IndexEntry entry = std::exchange(pending_beacon_, std::nullopt)->entry;
     // The full disk may have let a newer packet pass.
@@ -161,7 +161,9 @@ void DataStream::close_after(std::uint64_t last_number) {
 Result<bool> DataStream::take_in_hand(Time now) {
     constexpr std::size_t kMuch = 1U << 20;
     if (files_ && files_->unflushed() >= kMuch) LEAT_TRY(flush_files());
+    const std::uint64_t unlisted = pairs_.unlisted();
     in_hand_ = pairs_.take(now);
+    parameters_.traffic->lost_packets += pairs_.unlisted() - unlisted;
     return in_hand_.has_value();
 }
 
@@ -385,7 +387,7 @@ bool DataStream::is_stored(std::uint64_t number) const {
     if (!parameters_.files.index_minor)
         return !arrival_.is_under_way() &&
                (number == wire::kNoPacket || (last_data_ && is_at_or_past(*last_data_, number)));
-    return pairs_.is_past(number) || (pairs_.empty() && number == wire::kNoPacket);
+    return pairs_.is_past(number);
 }
 
 bool DataStream::has_stored(std::uint64_t number) const {

@@ -114,7 +114,10 @@ Result<void> RelaySession::wait() {
 }
 
 bool RelaySession::takes_news() const {
-    return connection_->has_requested_news() || (connection_->can_get_news() && queued_bytes_ < kMaxQueued);
+    if (connection_->has_requested_news()) return true;
+    // A packet whose index was asked for would not be among the news.
+    const auto is_asked_for = [](const auto& data) { return data.second.index.has_value(); };
+    return connection_->can_get_news() && queued_bytes_ < kMaxQueued && std::ranges::none_of(data_, is_asked_for);
 }
 
 Result<bool> RelaySession::advance_by_asking() {
@@ -212,15 +215,9 @@ Result<void> RelaySession::take_queued(Data& data) {
         else if (entry.packet.empty())
             end(data, cannot_be_fetched(entry.index.entry.packet_size / 8));
         else
-            LEAT_TRY(feed_news(data, std::move(entry)));
+            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.entry.offset));
     }
     return {};
-}
-
-// An index that was asked for before is of a packet that has come, too.
-Result<void> RelaySession::feed_news(Data& data, LiveConnection::News::Entry entry) {
-    data.index.reset();
-    return feed(data, std::move(entry.packet), entry.index.entry.offset);
 }
 
 Result<void> RelaySession::ask_for_streams() {
@@ -355,8 +352,8 @@ Result<void> RelaySession::fetch_metadata() {
 Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
     LiveTrace& trace = traces_.at(metadata.trace_id);
     while (true) {
-        const auto answer =
-            LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize - trace.metadata_size()));
+        // The trace itself says when it has too much.
+        const auto answer = LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize));
         if (answer.status != wire::MetadataStatus::kOk || answer.bytes.empty()) {
             // lttng-relayd says by an error that there will be no more.
             metadata.is_closed = answer.status == wire::MetadataStatus::kError;

@@ -83,7 +83,6 @@ class RelaySession {
     Result<bool> advance_by_asking();
     Result<bool> take_queued();
     Result<void> take_queued(Data& data);
-    Result<void> feed_news(Data& data, LiveConnection::News::Entry entry);
     Result<void> take_news();
     Result<void> complete(Data& data, LiveConnection::News::Entry& entry);
     Result<bool> can_come_later(const Data& data);

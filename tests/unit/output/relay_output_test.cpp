@@ -419,6 +419,23 @@ TEST(RelayOutput, RelayThatIsTooOldIsNamed) {
         << output.error().message;
 }
 
+TEST(RelayOutput, PortForDataThatIsClosedIsNamed) {
+    FakeRelay relay;
+    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in nobody_listens{};
+    nobody_listens.sin_family = AF_INET;
+    nobody_listens.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof nobody_listens;
+    auto* const generic = reinterpret_cast<sockaddr*>(&nobody_listens);  // NOLINT(*-reinterpret-cast)
+    ASSERT_EQ(::bind(socket.get(), generic, size), 0);
+    ASSERT_EQ(::getsockname(socket.get(), generic, &size), 0);
+    const std::uint16_t port = ::ntohs(nobody_listens.sin_port);
+    const auto output = RelayOutput::connect({"127.0.0.1", relay.control_port(), port}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find(fmt::format("its port {} for data: cannot connect", port)), std::string::npos)
+        << output.error().message;
+}
+
 TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
     FakeRelay relay({std::nullopt, std::nullopt, false, true});
     auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());

@@ -188,6 +188,19 @@ TEST_F(ViewerSessionTest, ViewerOfManyStreamsKeepsFewFilesOpen) {
     EXPECT_LE(test::open_descriptors(), before + 2 * 64);
 }
 
+TEST_F(ViewerSessionTest, ViewerThatComesAtTheEndKeepsNoFilesOpen) {
+    std::vector<std::uint64_t> handles;
+    for (int i = 0; i < 200; ++i) {
+        handles.push_back(producer.add_stream(fmt::format("many_{}", i)));
+        producer.send_packet(handles.back(), 0, "packet");
+    }
+    producer.publish();
+    const std::size_t before = test::open_descriptors();
+    attach(Seek::kLast);
+    for (const std::uint64_t handle : handles) producer.close_stream(handle);
+    EXPECT_LE(test::open_descriptors(), before);
+}
+
 // Viewers give a trace up whose metadata they are told to be broken.
 TEST_F(ViewerSessionTest, MetadataForWhichThereIsNoDescriptorComesLater) {
     send_metadata("trace");

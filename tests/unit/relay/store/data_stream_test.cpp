@@ -412,6 +412,28 @@ TEST_F(DataStreamTest, DataThatWasGivenUpIsDroppedOutOfEveryChunk) {
     EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4})) << "what was not given up belongs nowhere";
 }
 
+// It would end the connection, with what other streams have to send.
+TEST_F(DataStreamTest, DataThatWasGivenUpIsDroppedBehindTheEnd) {
+    make();
+    index(0, 3);
+    stream->with_pairs([](PairingTable& pairs) { return pairs.give_up_data(kNow + std::chrono::hours(1)); });
+    stream->close_after(0);
+    ASSERT_TRUE(stream->flush(kNow));
+    ASSERT_TRUE(stream->should_finish());
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(stream->begin_packet({.net_seq_num = 0, .data_size = 3}).value(), DataStream::Begun::kDropped);
+    EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4})) << "there was to be none";
+}
+
+TEST_F(DataStreamTest, AllPacketsOfAGapCount) {
+    make();
+    data(0, "first"), index(0, 5);
+    data(10'000, "next"), index(10'000, 4);
+    stream->end_data(), stream->end_indexes();
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(stream->parameters().traffic->lost_packets, 9'999U);
+}
+
 TEST_F(DataStreamTest, BeaconCountsOnceAllBeforeItIsHere) {
     make();
     beacon(wire::kNoPacket, 5);

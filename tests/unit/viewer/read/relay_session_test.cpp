@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ctf/metadata/metadata_stream.hpp"
 #include "support/byte_metadata.hpp"
 #include "support/scripted_socket.hpp"
 
@@ -151,6 +152,24 @@ TEST_F(RelaySessionTest, TraceThatCannotBeReadEndsAndTheOthersGoOn) {
     EXPECT_EQ(told_live_, "2 6 ");
     EXPECT_TRUE(warnings_.starts_with("p/c and 1 other stream of its trace: metadata: line 1: ")) << warnings_;
     EXPECT_TRUE(warnings_.ends_with("; the rest of them is not shown")) << warnings_;
+}
+
+TEST_F(RelaySessionTest, TraceWithTooMuchMetadataEndsAlone) {
+    constexpr std::uint64_t kOtherTrace = kTrace + 1;
+    const std::string bytes = packet(1, 9, "\2\6");
+    const std::string comment = "/*" + std::string(ctf::kMaxMetadataSize - 2, ' ');
+    RelayScript script(kCanGetNews);
+    script.add(AttachReply{kOk, 4}, StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
+    script.add(StreamDescriptor{.id = 2, .trace_id = kTrace, .path = "p", .channel_name = "c"});
+    script.add(StreamDescriptor{.id = 9, .trace_id = kOtherTrace, .is_metadata = 1},
+               StreamDescriptor{.id = 4, .trace_id = kOtherTrace, .path = "p", .channel_name = "d"});
+    script.add(NewsReply{kOk, 0, 2}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(news_of(4, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(MetadataReply{comment.size(), kOk}).text(comment).add(MetadataReply{2, kOk}).text("*/");
+    script.metadata();
+    EXPECT_EQ(told_by(script), "2 6 ");
+    EXPECT_EQ(error_, "GET_NEWS: the relay closed the connection");
+    EXPECT_NE(warnings_.find("a trace cannot be read any further"), std::string::npos) << warnings_;
 }
 
 // Two programs of one user share a trace, and the second declares what nobody can read.
