@@ -131,8 +131,10 @@ Result<void> Registrar::answer(wire::AppConnection& connection, wire::Registered
     session_.add_orders(application, orders);
     warn(std::move(orders.warnings));
     LEAT_TRY(send_channels(connection, orders.channels));
-    LEAT_TRY(switch_tracepoints(registered.control, orders.actions));
+    auto switched = switch_tracepoints(registered.control, orders.actions);
+    // Some of them may be on also where not all could be switched.
     if (!orders.channels.empty()) programs_.add(application, registered.control);
+    LEAT_TRY(switched);
     return connection.send_done();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ring/event_header.hpp"
@@ -111,6 +112,9 @@ struct RegistryKey {
 // All tracepoints of a program or library. Programs that were started from one file share them.
 using Tracepoints = std::vector<wire::TracepointDescription>;
 
+// User, pid, and the namespace of that: two containers may have a process of one number.
+using ProcessKey = std::tuple<uid_t, pid_t, std::uint32_t>;
+
 // A program or library that may be traced.
 struct Application {
     pid_t pid = 0;  // as this host calls it
@@ -124,6 +128,7 @@ struct Application {
 
     // "nginx (4711)"
     [[nodiscard]] std::string name() const { return fmt::format("{} ({})", procname, pid); }
+    [[nodiscard]] ProcessKey process() const { return {uid, pid, pid_namespace}; }
 };
 
 }  // namespace leat::session

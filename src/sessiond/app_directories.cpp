@@ -141,6 +141,7 @@ AppDirectories::News AppDirectories::look() {
     // Of the directories of all users, the kernel tells after that.
     if (only_ ? directories_.empty() : !std::exchange(has_looked_, true)) add_all_directories(news);
     read_news(news);
+    add_arrived(news);
     // Of those that cannot be watched, nobody tells; and who stops a session relies on it that all are known.
     for (auto& [watch, directory] : directories_)
         if (watch < 0) scan(directory, news);
@@ -162,6 +163,19 @@ void AppDirectories::read_news(News& news) {
         }
         if (static_cast<std::size_t>(size) <= buffer.size() - kLongestNews) return;
     }
+}
+
+// Once each, however often it was renamed meanwhile. One that was renamed away, and back, has not gone.
+void AppDirectories::add_arrived(News& news) {
+    std::set<FileId> there;
+    for (const auto& [watch, name] : std::exchange(arrived_, {})) {
+        const auto directory = directories_.find(watch);
+        if (directory == directories_.end() || !is_ours_()) continue;
+        add_file(directory->second, name, news);
+        const auto file = directory->second.files.find(name);
+        if (file != directory->second.files.end()) there.insert(file->second);
+    }
+    std::erase_if(news.gone, [&there](const FileId& id) { return there.contains(id); });
 }
 
 AppDirectories::News AppDirectories::sweep() {
@@ -388,7 +402,7 @@ void AppDirectories::handle(int watch, std::uint32_t mask, const std::string& na
     if (!is_control_file_name(name, wire::kControlFile)) return;
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) known->second.refused.erase(name);
     if ((mask & IN_MOVED_TO) != 0) {
-        if (is_ours_()) add_file(known->second, name, news);
+        arrived_.emplace(watch, name);
         return;
     }
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) return forget_file(known->second, name, news);

@@ -132,6 +132,7 @@ class AppDirectories {
     static void forget_file(Directory& directory, const std::string& name, News& news);
     void forget_directory(int watch, News& news);
     void read_news(News& news);
+    void add_arrived(News& news);
     void handle(int watch, std::uint32_t mask, const std::string& name, News& news);
     [[nodiscard]] std::map<int, Nameless>::const_iterator find_nameless(const FileId& id) const;
 
@@ -143,11 +144,12 @@ class AppDirectories {
     int last_unwatched_ = -1;
     std::optional<std::chrono::steady_clock::time_point> told_of_watches_{};
     bool has_looked_ = false;
-    std::set<std::string, std::less<>> refused_{};  // directories that are not their user's
-    std::map<int, Directory> directories_;          // by watch
-    std::map<int, Nameless> nameless_;              // by watch: files that processes have, and no directory
-    using Dead = std::pair<int, std::string>;       // watch and name
-    std::vector<Dead> dead_;                        // files to remove
+    std::set<std::string, std::less<>> refused_{};   // directories that are not their user's
+    std::map<int, Directory> directories_;           // by watch
+    std::map<int, Nameless> nameless_;               // by watch: files that processes have, and no directory
+    std::set<std::pair<int, std::string>> arrived_;  // by watch and name, in what is being read
+    using Dead = std::pair<int, std::string>;        // watch and name
+    std::vector<Dead> dead_;                         // files to remove
 };
 
 }  // namespace leat::sessiond

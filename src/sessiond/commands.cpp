@@ -87,7 +87,8 @@ Result<DaemonSession*> Commands::session_of(Call& call) {
     }
     DaemonSession* const session = tracing_.find(*name);
     if (session == nullptr) return tl::unexpected(no_such_session(*name));
-    if (session->is_ending) return refused("session \"{}\" is being destroyed", *name);
+    if (session->is_ending)
+        return refused("session \"{}\" is being {}", *name, session->is_made ? "destroyed" : "created");
     return session;
 }
 

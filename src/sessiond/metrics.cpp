@@ -25,8 +25,8 @@ std::string for_channels(const char* name, const char* type, const char* help, T
 }
 
 std::size_t program_count(const Applications& applications) {
-    std::set<std::pair<uid_t, pid_t>> programs;
-    for (const auto& [id, file] : applications.files()) programs.emplace(file.application.uid, file.application.pid);
+    std::set<session::ProcessKey> programs;
+    for (const auto& [id, file] : applications.files()) programs.insert(file.application.process());
     return programs.size();
 }
 

@@ -438,9 +438,9 @@ std::optional<Commands::Answer> Commands::list_programs(Call& call) {
         const session::Application* application;
         std::set<std::string> events;
     };
-    std::map<std::tuple<uid_t, pid_t, std::uint32_t>, Program> programs;  // by user, pid, and the namespace of that
+    std::map<session::ProcessKey, Program> programs;
     for (const auto& [id, file] : tracing_.applications().files()) {
-        Program& program = programs[{file.application.uid, file.application.pid, file.application.pid_namespace}];
+        Program& program = programs[file.application.process()];
         program.application = &file.application;
         for (const wire::TracepointDescription& tracepoint : *file.application.tracepoints)
             program.events.insert(tracepoint.name);

@@ -24,7 +24,7 @@ constexpr std::array kReasons{
 // Programs with an event that goes to a channel of the session, where that `counts(file, channel)`.
 template <class Counts>
 std::size_t count_recorded(const DaemonSession& session, const Applications& applications, Counts counts) {
-    std::set<std::tuple<uid_t, pid_t, std::uint32_t>> programs;
+    std::set<session::ProcessKey> programs;
     for (const auto& [id, file] : applications.files()) {
         const auto is_ours = [&](const std::vector<wire::Action>& actions) {
             return std::ranges::any_of(actions, [&](const wire::Action& action) {
@@ -32,9 +32,7 @@ std::size_t count_recorded(const DaemonSession& session, const Applications& app
                 return channel != nullptr && counts(file, *channel);
             });
         };
-        const session::Application& program = file.application;
-        if (std::ranges::any_of(file.orders, is_ours))
-            programs.emplace(program.uid, program.pid, program.pid_namespace);
+        if (std::ranges::any_of(file.orders, is_ours)) programs.insert(file.application.process());
     }
     return programs.size();
 }

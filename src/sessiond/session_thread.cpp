@@ -313,6 +313,7 @@ void SessionThread::open(Recorded& recorded) {
     if (recording) {
         recorded.recording = &engine_->add(*std::move(recording));
         recorded.trouble.clear();
+        for (const auto& program : std::exchange(recorded.owed, {})) replay_now(*recorded.trace, program);
         return;
     }
     note_trouble(recorded, recording.error());
@@ -457,18 +458,25 @@ void SessionThread::replay(const session::Trace& trace, session::StickyProgram p
     // A task can be copied; a descriptor cannot.
     inbox_.post([this, &trace, shared = std::make_shared<session::StickyProgram>(std::move(program))] {
         open_all();
-        replay_now(trace, *shared);
+        replay_now(trace, shared);
     });
 }
 
-void SessionThread::replay_now(const session::Trace& trace, const session::StickyProgram& program) {
+// Where the output cannot be opened now, as the disk is full, they come when it is: those of so many programs, as each
+// costs a descriptor.
+void SessionThread::replay_now(const session::Trace& trace, const std::shared_ptr<session::StickyProgram>& shared) {
+    constexpr std::size_t kMostOwed = 64;
     const auto found = std::ranges::find(recorded_, &trace, [](const Recorded& recorded) { return recorded.trace; });
-    if (found == recorded_.end() || found->recording == nullptr) return;
-    const auto replayed = session::replay_sticky_values(
-        trace, [found] { found->recording->drain(); }, program);
+    if (found == recorded_.end()) return;
     const auto warn = [this, &trace](std::string_view warning) {
         the_program_log().warn(trace.key().uid, fmt::format("session {}: {}", parameters_.session, warning));
     };
+    const session::StickyProgram& program = *shared;
+    if (found->recording == nullptr && found->owed.size() < kMostOwed) return found->owed.push_back(shared);
+    if (found->recording == nullptr)
+        return warn(fmt::format("sticky values of {} are not recorded: {}", program.name, found->trouble));
+    const auto replayed = session::replay_sticky_values(
+        trace, [found] { found->recording->drain(); }, program);
     if (!replayed) return warn(fmt::format("sticky values of {}: {}", program.name, replayed.error().message));
     if (replayed->refused != 0)
         warn(fmt::format("{} sticky values of {} are not what their events' fields say: not recorded",

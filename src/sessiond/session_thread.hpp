@@ -132,6 +132,8 @@ class SessionThread {
         std::string trouble{};
         bool is_obstructed = false;  // something is where its files are to be
         host::Engine::Clock::time_point next_try{};
+        // Whose sticky values are to be recorded when it is opened.
+        std::vector<std::shared_ptr<session::StickyProgram>> owed{};
         Done when_ended{};  // set: it is to end
     };
     bool has_begun_anew_ = false;  // since the last answer_begun()
@@ -205,7 +207,7 @@ class SessionThread {
     void publish(Recorded& recorded);
     void remove(const Recorded& recorded);
     void tell_warnings(Recorded& recorded) const;
-    void replay_now(const session::Trace& trace, const session::StickyProgram& program);
+    void replay_now(const session::Trace& trace, const std::shared_ptr<session::StickyProgram>& shared);
     Result<void> keep_state();
     void count_snapshot();
     Result<std::filesystem::path> rotate_now();

@@ -168,15 +168,15 @@ void Tracing::handle(AppDirectories::News news) {
 }
 
 // Whether the program of a file that has lost its name is there, and records. One that ends removes its file as well,
-// and says so before; one that becomes another user's has the new one in a moment.
+// and says so before, but a child that shares the file may go on; one that becomes another user's has the new one in a
+// moment.
 bool Tracing::goes_on(const FileId& id, TracedFile& file) {
     // It may end before it is watched.
-    if (file.control.has_ended() || !directories_->follow(id, file.application.uid, file.control.fd()) ||
-        !file.control.is_in_use()) {
+    if (!directories_->follow(id, file.application.uid, file.control.fd()) || !file.control.is_in_use()) {
         directories_->unfollow(id);
         return false;
     }
-    if (++file.looks_without_name == 2)
+    if (!file.control.has_ended() && ++file.looks_without_name == 2)
         the_program_log().warn(
             file.application.uid,
             fmt::format("somebody has removed the control file of {}, which runs: only this daemon still traces it",
@@ -393,11 +393,11 @@ void Tracing::replay_sticky_values(DaemonSession& session, const TracedFile& fil
 bool Tracing::count_not_attached(TracedFile& file) {
     if (const std::uint32_t now = counting_channel(file); now != 0) file.counted_for = now;
     if (file.counted_for == 0) return false;
-    const std::uint64_t count = Applications::take_not_attached(file);
-    if (count == 0) return false;
     for (auto& [name, session] : sessions_) {
         const std::string* const channel = session.session.find_channel_name(file.counted_for);
         if (channel == nullptr) continue;
+        const std::uint64_t count = Applications::take_not_attached(file);
+        if (count == 0) return false;
         session.not_attached[*channel] += count;
         return true;
     }

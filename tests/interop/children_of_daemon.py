@@ -144,6 +144,45 @@ class Children(ChildrenTest):
         self.assert_each_once(self.read_complete(recording), 20, 100)
 
 
+class Orphans(ChildrenTest):
+    """A child that the tracer has not seen shares its parent's control file, and outlives the parent."""
+
+    def orphan(self):
+        """Returns it, when its parent has emitted once and the daemon knows that this has ended."""
+        running = self.program()
+        running.do("emit 1")
+        running.do("leave")
+        self.assertEqual(running.process.wait(), 0)
+        self.listed()
+        return running
+
+    def test_nothing_is_on_after_stop_was_answered(self):
+        self.daemon()
+        self.create_active("web", "order:tick")
+        running = self.orphan()
+        running.do("emit 10")
+        counts = self.stopped("web")
+        self.assertEqual(counts["events"] + discarded(counts), 11, counts)
+        running.do("emit 10")
+        self.assertEqual(self.json("destroy", "web")["events"], counts["events"])
+
+    def test_trace_of_its_own(self):
+        """It ends with the last process that writes into it."""
+        self.daemon()
+        directory = self.create("web")
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.orphan()
+        running.do("emit 10")
+        self.assertEqual(len(self.listed()), 1)
+        running.end()
+        wait_until(lambda: not self.listed(), "it is listed, and has ended")
+        counts = self.stopped("web")
+        self.assertEqual(counts["events"] + discarded(counts), 11, counts)
+        self.trace_of(directory, counts)
+
+
 class Users(ChildrenTest):
     def setUp(self):
         super().setUp()

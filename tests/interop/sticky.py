@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Sticky events: whoever begins to record later gets the last value for each key, once, with the names of its program."""
 import os
+import shutil
 import struct
 import threading
 
@@ -42,6 +43,25 @@ class Sessions(StickyTest):
         self.assertEqual(len(trace.lines), 3)
         for event in trace.events():
             self.assertEqual((event["vpid"], event["vtid"], event["procname"]), (running.pid, running.pid, "test-program-st"))
+
+    def test_they_wait_for_a_place(self):
+        """The output of the user's trace cannot be opened when the session begins, but a while later."""
+        running = self.sticky("set 1 one")
+        directory = self.create("web")
+        self.leat("enable-event", "queue:*")
+        obstacle = directory / "ust" / "uid" / str(os.geteuid()) / "64-bit"
+        (obstacle / "full").mkdir(parents=True)
+
+        def has_no_place():
+            return any("events stay in the rings" in warning for warning in self.json("list")["warnings"])
+
+        self.leat("start")
+        wait_until(has_no_place, "nobody is told of what is in the way")
+        running.do("emit 3")
+        shutil.rmtree(obstacle)
+        wait_until(lambda: not has_no_place(), "it is still in the way")
+        trace = self.complete_trace("web", directory)
+        self.assertEqual((self.named(trace), len(trace.events("queue:tick"))), ([(1, "one")], 3))
 
     def test_what_is_forgotten_does_not_come_again(self):
         self.sticky("set 1 one", "line 1 one", "set 2 two", "forget 1", "forget 3")

@@ -4,15 +4,18 @@
  *     load PATH    opens tests/programs/plugin.c; "unload" closes it
  *     work N       emits plugin:work N times from it
  *     fork N       emits N times from a child of fork(), which then ends
+ *     leave        makes a child by a bare system call, which goes on in its place, and ends by exit()
  *
  * It ends with its stdin, or at SIGUSR1 by exit(), wherever it is. With LEAT_TEST_OTHER_FIELD or LEAT_TEST_OTHER_LEVEL,
  * its order:tick is another event of the same name. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <leat/tracepoint.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,12 +60,17 @@ static void emit_in_child(uint64_t count) {
     waitpid(child, NULL, 0);
 }
 
+static void leave(void) {
+    if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) != 0) exit(0);
+}
+
 static int obey(char* line) {
     char* const argument = strchr(line, ' ');
     const uint64_t count = argument == NULL ? 0 : strtoull(argument, NULL, 10);
     if (strncmp(line, "emit ", 5) == 0) emit(count);
     if (strncmp(line, "work ", 5) == 0) work(count);
     if (strncmp(line, "fork ", 5) == 0) emit_in_child(count);
+    if (strcmp(line, "leave") == 0) leave();
     if (strncmp(line, "load ", 5) == 0) plugin = dlopen(argument + 1, RTLD_NOW | RTLD_LOCAL);
     if (strncmp(line, "load ", 5) == 0 && plugin == NULL) return -1;
     if (strcmp(line, "unload") == 0 && dlclose(plugin) != 0) return -1;
