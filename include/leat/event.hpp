@@ -255,7 +255,7 @@ struct FixedSize<T, std::enable_if_t<(std::tuple_size<T>::value > 0)>> : std::tr
 template <class T>
 struct Field<T, std::enable_if_t<std::is_class<T>::value && std::is_same<ElementOf<T>, char>::value>> : TextField {
     // Only of what ends with a NUL.
-    static const char* chars(const T& text) { return text.c_str(); }
+    static const char* chars(const T& text) { return leat_no_null(text.c_str()); }
     static std::size_t measure(const T& text) { return leat_add_size(bounded_length(data_of(text), text.size()), 1); }
     static void store(leat_packer& to, const T& text, std::size_t size) { store_bounded(to, data_of(text), size); }
 

@@ -312,8 +312,9 @@
     #name, NULL, 0, LEAT_SHAPE_TEXT_SEQUENCE, LEAT_ELEMENT_INTEGER, 1, 0, (uint8_t)sizeof(L),
 
 /* A field's value is evaluated here, once, and kept until it is stored. */
-#define LEAT_MEASURE_value_(T, name, value) \
-    const T leat_value_##name = (T)(value); \
+#define LEAT_MEASURE_value_(T, name, value)                                         \
+    LEAT_STATIC_ASSERT_(sizeof(T) <= 8, #name " is a number of more than 8 bytes"); \
+    const T leat_value_##name = (T)(value);                                         \
     leat_size_ = leat_add_size(leat_size_, sizeof(T));
 #define LEAT_MEASURE_integer(T, name, value) LEAT_MEASURE_value_(T, name, value)
 #define LEAT_MEASURE_integer_hex LEAT_MEASURE_integer

@@ -186,16 +186,22 @@ void remove_some_dead_files(int directory, uint32_t wanted) {
 
 constexpr mode_t kFileMode = 0600;  // whatever the umask says
 
-// A signal that waits ends it, also one whose handler wants calls restarted.
-long allocate_blocks(int fd, uint64_t size) {
-    long result = 0;
-    do result = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(size));
-    while (result != 0 && errno == EINTR);
-    return result;
+// A signal that waits ends it, also one whose handler wants calls restarted, and what was allocated is given back:
+// where a timer is faster than all of it, only less at a time is ever done.
+bool allocate_blocks(int fd, uint64_t size) {
+    constexpr uint64_t kPiece = 64U << 10;
+    constexpr int kTries = 100;
+    for (uint64_t at = 0; at < size; at += kPiece) {
+        const uint64_t piece = size - at < kPiece ? size - at : kPiece;
+        int tries = 0;
+        while (syscall(SYS_fallocate, fd, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) != 0)
+            if (errno != EINTR || ++tries == kTries) return false;
+    }
+    return true;
 }
 
 bool allocate(int fd, uint64_t allocated, uint64_t size) {
-    return allocate_blocks(fd, allocated) == 0 && ftruncate(fd, static_cast<off_t>(size)) == 0;
+    return allocate_blocks(fd, allocated) && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
 // A daemon may hold the new file's lock just now, to see whether its program is dead. A program of an earlier version
@@ -222,7 +228,7 @@ bool may_have_files_of(uint64_t size) {
 
 // A sandbox may forbid it. Then memory comes with use, as it does nearly everywhere.
 bool make_room(int fd, uint64_t allocated, uint64_t size) {
-    const bool is_refused = allocate_blocks(fd, allocated) != 0 && (errno == ENOSPC || errno == ENOMEM);
+    const bool is_refused = !allocate_blocks(fd, allocated) && (errno == ENOSPC || errno == ENOMEM || errno == EINTR);
     return !is_refused && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 

@@ -6,7 +6,7 @@
 #include "tracer/channel.hpp"
 #include "tracer/control_memory.hpp"
 #include "tracer/control_renewal.hpp"
-#include "tracer/daemon_link.hpp"
+#include "tracer/daemon_directory.hpp"
 #include "tracer/process_page.hpp"
 #include "wire/app/app_protocol.hpp"
 

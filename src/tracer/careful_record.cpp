@@ -117,6 +117,11 @@ Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
 bool find_room(const Record& record, RingHeader& ring, RoomWait& wait, bool& is_awaited) {
     if (record.channel.map.overwrites()) return false;  // it is none of this channel's any more
     const Room room = make_room(record.channel, ring, record.size());
+    if (is_retired(record.channel)) {
+        // Nobody else shall find room there: a limit above 0 was none of the ring that was here.
+        __atomic_store_n(&ring.limit, 0, __ATOMIC_RELAXED);
+        return true;
+    }
     is_awaited = is_awaited || room.is_awaited;
     if (room.is_there) return true;
     // There is much to read: the consumer shall not wait until we have had room.
@@ -125,11 +130,16 @@ bool find_room(const Record& record, RingHeader& ring, RoomWait& wait, bool& is_
     return wait.nap(ring, room.tail);
 }
 
-// Writes by `write(now)` until that has succeeded, or failed for good. `ring()`: where it would write. False: somebody
-// has switched the tracepoint. Whoever waits for room takes as many turns as that takes.
+// Writes by `write_now(now)` until that has succeeded, or failed for good. `ring()`: where it would write. False:
+// somebody has switched the tracepoint, or the channel is there no more. Whoever waits for room takes as many turns as
+// that takes.
 template <class Write, class Ring>
-bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write write, Ring ring) {
+bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write write_now, Ring ring) {
     const Channel& channel = record.channel;
+    const auto write = [&](uint64_t at) {
+        const WriteOutcome outcome = write_now(at);
+        return outcome == WriteOutcome::kNoRoom && is_retired(channel) ? WriteOutcome::kChanged : outcome;
+    };
     bool is_awaited = false;
     int without_time = 0;
     WriteOutcome outcome = write(now);

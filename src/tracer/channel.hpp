@@ -46,6 +46,11 @@ inline ring::RingHeader& first_header(const Channel& channel) {
     return *reinterpret_cast<ring::RingHeader*>(set + ring::kPageSize);  // NOLINT(*-reinterpret-cast)
 }
 
+// Whether it was displaced, or given back: what lies where its rings were, nobody reads.
+inline bool is_retired(const Channel& channel) {
+    return __atomic_load_n(&channel.set->magic, __ATOMIC_RELAXED) != ring::kRingSetMagic;
+}
+
 // Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it. Any
 // thread; async-signal-safe; changes errno.
 ring::RingHeader* map_ring(const Channel& channel, uint32_t index);

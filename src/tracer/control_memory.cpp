@@ -237,6 +237,11 @@ uint32_t unreachable_modules() { return __atomic_load_n(&unreachable, __ATOMIC_R
 
 uint32_t control_changes() { return __atomic_load_n(&path_changes, __ATOMIC_ACQUIRE); }
 
+void leave_behind(ControlMemory* memories) {
+    for (ControlMemory* memory = memories; memory != nullptr; memory = memory->next)
+        if (thread_state.is_shared == 0 && memory->process == process_number()) mark_ended(*memory);
+}
+
 // Without a system call: the filter of a sandbox may let the process do nothing any more but end.
 void mark_all_ended() {
     if (thread_state.is_shared != 0) return;

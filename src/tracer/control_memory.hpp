@@ -49,6 +49,9 @@ ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, si
 // made. Under the RegistrationLock.
 void give_back(ControlMemory* memories);
 
+// The same without a system call: files and mappings stay until the process has ended.
+void leave_behind(ControlMemory* memories);
+
 // The process is about to end as it means to: whoever finds its files does not take it for crashed. Any thread;
 // async-signal-safe. In a child of vfork, whose memory is its parent's, it does nothing.
 void mark_all_ended();

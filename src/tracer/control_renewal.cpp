@@ -13,6 +13,7 @@
 #include "tracer/control_memory.hpp"
 #include "tracer/daemon_link.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/sandbox.hpp"
 #include "tracer/trust.hpp"
 
 namespace leat::tracer {
@@ -169,9 +170,11 @@ bool renew(ControlMemory& memory) {
     const bool is_same_user = is_of_same_user(memory.path, file.path());
     const StickyLock lock;
     if (!Copy(memory, file.fd(), is_same_user, true).run()) return false;
+    // Before the old one is left: a daemon that sees that nobody has that one any more finds this one.
+    const bool is_published = file.publish();
     if (!take_over(memory, file.fd())) return true;
     // What nobody finds nobody could ever switch off.
-    if (file.publish())
+    if (is_published)
         set_path(memory, file.path());
     else
         replace_by_zeros(memory);
@@ -222,6 +225,7 @@ void register_all() {
 void watch_forks() { (void)pthread_atfork(nullptr, nullptr, renew_in_child); }
 
 void renew_in_child() {
+    if (is_sandboxed()) return;
     const int saved_errno = errno;
     for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all)
         if (has_file(*memory) && memory->layout().more_actions(0) <= kMaxSizeForChild) (void)renew(*memory);

@@ -120,6 +120,8 @@ void find_daemons() {
     set_directory(Lane::kUser, has_any ? users : nullptr);
 }
 
+bool has_recorder() { return directories[static_cast<uint32_t>(Lane::kRecorder)][0] != '\0'; }
+
 bool is_equal(const timespec& left, const timespec& right) {
     return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
 }

@@ -15,6 +15,9 @@ namespace leat::tracer {
 // must not: so everything else here goes by what was found. Not async-signal-safe; under the RegistrationLock.
 void find_daemons();
 
+// A recorder has started this program: its directory is named in the environment (which setuid programs ignore).
+bool has_recorder();
+
 // The address of a lane's app.sock. False: there can be no such daemon, or its directory is not there, or somebody else
 // could put a socket of theirs there. Any thread; async-signal-safe; changes errno.
 bool trusted_address(wire::Lane lane, sockaddr_un& address);

@@ -216,8 +216,6 @@ void say_hello(const ControlMemory& memory, int control_fd, bool is_for_recorder
 
 }  // namespace
 
-bool has_recorder() { return secure_getenv(wire::kRecorderDirectoryVariable) != nullptr; }
-
 void report_refused_module(uint32_t module_abi) {
     const wire::ModuleRefusedMessage message{
         {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kModuleRefused}, module_abi, LEAT_ABI_VERSION};

@@ -24,7 +24,4 @@ void register_again(const ControlMemory& memory, int control_fd);
 // Waits as register_with_daemons() does, under the same conditions.
 void report_refused_module(uint32_t module_abi);
 
-// A recorder has started this program: its directory is named in the environment (which setuid programs ignore).
-bool has_recorder();
-
 }  // namespace leat::tracer

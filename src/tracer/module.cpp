@@ -12,6 +12,7 @@
 #include "tracer/daemon_link.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/room_wait.hpp"
+#include "tracer/sandbox.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -103,6 +104,14 @@ void switch_off(const leat_module& module) {
         if (*entry != nullptr) __atomic_store_n(&(*entry)->word, &(*entry)->off, __ATOMIC_RELEASE);
 }
 
+// Without a system call: the end of the process does the rest.
+void leave(leat_module& module) {
+    switch_off(module);
+    leave_behind(static_cast<ControlMemory*>(module.registration));
+    module.registration = nullptr;
+    module.is_registered = 0;
+}
+
 }  // namespace
 }  // namespace leat::tracer
 
@@ -127,8 +136,10 @@ void leat_module_load(leat_module* module) {
 }
 
 void leat_module_unload(leat_module* module) {
+    if (module->is_registered == 0) return;
+    if (is_sandboxed()) return leave(*module);
     // A guest that cannot execute, and ends by exit(), runs destructors in its parent's memory.
-    if (module->is_registered == 0 || is_guest()) return;
+    if (is_guest()) return;
     // A signal handler ends the process, and has interrupted setuid() or a thread that loads a library.
     if (RegistrationLock::is_ours()) return mark_all_ended();
     const int saved_errno = errno;

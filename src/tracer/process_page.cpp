@@ -8,6 +8,7 @@
 
 #include "ring/clock.hpp"
 #include "ring/ring_format.hpp"
+#include "tracer/sandbox.hpp"
 #include "tracer/thread_state.hpp"
 
 namespace leat::tracer {
@@ -34,7 +35,7 @@ uint32_t next_generation() {
 // The child of a fork has its memory for itself, and knows best who it is before it makes children of its own.
 void settle_in_child() {
     thread_state.is_shared = 0;
-    (void)process_pid();
+    if (!is_sandboxed()) (void)process_pid();
 }
 
 // For kernels without MADV_WIPEONFORK (before 4.14), and linkers that put the page into a file: fork() alone is
@@ -84,6 +85,13 @@ void make_process_page() {
     pthread_atfork(nullptr, nullptr, settle_in_child);
     (void)process_pid();  // while it is sure whose memory this is
 }
+
+namespace {
+
+// Before anybody asks who this is: a child would believe what its parent was told.
+[[gnu::constructor(101)]] void make_at_load() { make_process_page(); }
+
+}  // namespace
 
 uint32_t process_generation() {
     // Z: who sees the new number asks for the thread's contexts after they have changed. Pairs with Y in

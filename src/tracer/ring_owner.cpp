@@ -105,8 +105,8 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
             return nullptr;
         }
         // Of its first owner, in overwrite mode (RingSet::create()). That of a channel that is no more stays 0.
-        const bool is_there = __atomic_load_n(&channel.set->magic, __ATOMIC_RELAXED) == ring::kRingSetMagic;
-        if (channel.map.overwrites() && is_there && mapped->limit == 0) mapped->limit = channel.map.block_size;
+        if (channel.map.overwrites() && !is_retired(channel) && mapped->limit == 0)
+            mapped->limit = channel.map.block_size;
         tell_use(*channel.set, index + 1);
         return mapped;
     }

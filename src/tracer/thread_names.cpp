@@ -1,5 +1,6 @@
 // prctl() and pthread_setname_np(), interposed, so that the context "procname" follows the names of threads: see
-// leat_contexts_changed(). Not in the archive: a static program has no function of that name behind ours.
+// leat_contexts_changed(); and so that we know of sandboxes (sandbox.hpp). Not in the archive: a static program has no
+// function of that name behind ours.
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "tracer/next_function.hpp"
+#include "tracer/sandbox.hpp"
 #include "tracer/shared_thread.hpp"
 
 namespace {
@@ -27,6 +29,7 @@ extern "C" LEAT_EXPORT int prctl(int option, ...) noexcept {
     va_end(arguments);
     const auto result = static_cast<int>(syscall(SYS_prctl, option, values[0], values[1], values[2], values[3]));
     if (option == PR_SET_NAME && result == 0) leat_contexts_changed();
+    if (option == PR_SET_SECCOMP && result == 0) leat_sandbox_begins();
     return result;
 }
 

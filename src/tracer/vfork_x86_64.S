@@ -59,6 +59,7 @@ leat_own_vfork:
 	.size vfork, . - vfork
 	.size leat_own_vfork, . - leat_own_vfork
 
+	.hidden leat_own_seccomp	/* seccomp_x86_64.cpp */
 	.globl syscall
 	.type syscall, @function
 syscall:
@@ -66,6 +67,8 @@ syscall:
 	/* The function's arguments to the kernel's registers: all one place to the left, the fourth one in r10. */
 	cmp	$__NR_vfork, %rdi
 	je	vfork@PLT
+	cmp	$__NR_seccomp, %rdi
+	je	leat_own_seccomp
 	mov	%rdi, %rax
 	mov	%rsi, %rdi
 	mov	%rdx, %rsi

@@ -157,7 +157,7 @@ class InstalledTree(InteropTest):
             "leat_write_words@@LEAT_3",
             "leat_write_text_words@@LEAT_4",
             *(f"leat_{name}@@LEAT_PRIVATE" for name in ("thread_share", "thread_unshare", "contexts_changed",
-                                                        "user_changed", "process_ends", "capture_begin", "capture_end",
+                                                        "user_changed", "process_ends", "sandbox_begins", "capture_begin", "capture_end",
                                                         "capture_leave", "capture_control_changes", "capture_control_files",
                                                         "capture_attach", "capture_detach", "capture_process")),
             "_exit", "_Exit", "clone", "vfork", "syscall", "prctl", "pthread_setname_np", "unshare", "setns",

@@ -468,6 +468,14 @@ class WithoutDaemon(InteropTest):
     def test_nobody_said_where_it_is(self):
         self.assert_same()
 
+    def test_sandbox_that_kills(self):
+        """Its filter knows nothing of us: when the program forks, and when it ends, we call nothing."""
+        for way in "prctl", "seccomp":
+            for end in "exit", "fork":
+                with self.subTest(way=way, end=end):
+                    result = plain_run(program("sandboxed"), way, end, env=without_daemon())
+                    self.assertEqual((result.returncode, result.stdout, result.stderr), (7, "", ""))
+
     def test_directory_that_is_not_there(self):
         self.assert_same(LEAT_RECORDER_DIR="/nonexistent")
         self.assert_same(LEAT_RECORDER_DIR="")

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "ring/clock.hpp"
 #include "ring/sanitizers.hpp"
@@ -161,6 +163,16 @@ TEST_P(RoomWaits, EventThatIsSwitchedOffMeanwhileIsNone) {
     emit_and([&] { tracer_.switch_to({}); });
     EXPECT_EQ(new_records(), 0U);
     EXPECT_EQ(newly_discarded(), 0U);
+}
+
+// What lies where its rings were has room, which nobody reads.
+TEST_P(RoomWaits, EventOfAChannelThatIsDisplacedMeanwhileIsCounted) {
+    std::vector<std::unique_ptr<test::OtherChannel>> others;
+    emit_and([&] {
+        for (std::uint32_t i = 0; i < kMaxChannels; ++i) others.push_back(std::make_unique<test::OtherChannel>(0));
+    });
+    EXPECT_EQ(tracer_.control().not_attached().value(), 1U);
+    EXPECT_EQ(new_records() + newly_discarded(), 0U);
 }
 
 AttachedTracer* tracer_of_handler = nullptr;
