@@ -9,8 +9,10 @@ namespace {
 constexpr std::size_t kManyTables = 1024;
 constexpr std::size_t kManyBytes = 64U << 20;
 
-// What a file costs us for each of its tracepoints, beside the table.
-constexpr std::size_t kStateSize = sizeof(std::vector<wire::Action>) + wire::ControlFile::kStateSize;
+// What a file is charged for each of its tracepoints, beside the table. That is more than it takes of memory: each also
+// takes time whenever anything changes, so that a user has half a million at most.
+constexpr std::size_t kStateSize = 512;
+static_assert(kStateSize >= sizeof(std::vector<wire::Action>) + wire::ControlFile::kStateSize);
 
 // The table of programs that were started from one file.
 struct Interned {

@@ -21,7 +21,7 @@ constexpr uid_t kAda = 1002;
 class ApplicationsOfSmallBudgets : public testing::Test {
   protected:
     ApplicationsOfSmallBudgets() {
-        for (const uid_t uid : {kMallory, kAda}) budgets_.emplace(uid, session::DescriptionBudget(100));
+        for (const uid_t uid : {kMallory, kAda}) budgets_.emplace(uid, session::DescriptionBudget(2 * 512 + 44));
     }
 
     Result<TracedFile*> add(ino_t inode, const std::string& event, uid_t uid) {
@@ -89,7 +89,7 @@ TEST_F(ApplicationsOfSmallBudgets, KnownTableWithAnotherNumberOfTracepointsIsRef
 // The list of a tracepoint's further actions may need a page of /dev/shm, which is full.
 TEST(Applications, TracepointThatCannotBeSwitchedLeavesTheOthersToTheirOrders) {
     session::DescriptionBudgets budgets;
-    budgets.emplace(kAda, session::DescriptionBudget(1000));
+    budgets.emplace(kAda, session::DescriptionBudget(10'000));
     Applications applications(wire::Lane::kSystem, budgets);
     const TestControl control(std::vector<TestTracepoint>{{.name = "a:a"}, {.name = "a:b"}, {.name = "a:c"}});
     UniqueFd memory = control.memfd();
