@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ring/clock.hpp"
+#include "tracer/descriptors.hpp"
 #include "tracer/trust.hpp"
 #include "wire/app/control_format.hpp"
 #include "wire/app/runtime_layout.hpp"
@@ -79,7 +80,8 @@ uint64_t random_number() {
 // libc's functions of these names, and pread(), are cancellation points: a thread must not end in the middle of a
 // fork().
 int open_at(int directory, const char* path, int flags, mode_t mode = 0) {
-    return static_cast<int>(syscall(SYS_openat, directory, path, flags | O_NOFOLLOW | O_CLOEXEC, mode));
+    return beyond_standard(
+        static_cast<int>(syscall(SYS_openat, directory, path, flags | O_NOFOLLOW | O_CLOEXEC, mode)));
 }
 void close_fd(int fd) { syscall(SYS_close, fd); }
 

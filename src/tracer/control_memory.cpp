@@ -9,6 +9,7 @@
 
 #include "ring/ring_format.hpp"
 #include "tracer/description_writer.hpp"
+#include "tracer/descriptors.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
 #include "tracer/room_wait.hpp"
@@ -36,7 +37,7 @@ uint64_t round_to_pages(uint64_t size) { return (size + kPageSize - 1) / kPageSi
 // is not allocated where memory is limited.
 int make_memfd(uint64_t allocated, uint64_t size) {
     if (!may_have_files_of(size)) return -1;
-    const int fd = memfd_create("leat-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd = beyond_standard(memfd_create("leat-control", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0) return -1;
     if (make_room(fd, allocated, size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;

@@ -12,6 +12,7 @@
 #include "tracer/capture_link.hpp"
 #include "tracer/control_memory.hpp"
 #include "tracer/daemon_link.hpp"
+#include "tracer/descriptors.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/sandbox.hpp"
 #include "tracer/trust.hpp"
@@ -184,7 +185,7 @@ bool renew(ControlMemory& memory) {
 // Where there is no place for a file, the recorder's events go on, and those of daemons end.
 void renew_without_name(ControlMemory& memory) {
     const StickyLock lock;
-    const auto fd = static_cast<int>(syscall(SYS_memfd_create, "leat-control", MFD_CLOEXEC));
+    const int fd = beyond_standard(static_cast<int>(syscall(SYS_memfd_create, "leat-control", MFD_CLOEXEC)));
     const wire::ControlLayout layout = memory.layout();
     if (fd >= 0 && may_have_files_of(layout.size()) && make_room(fd, layout.more_actions(0), layout.size()) &&
         Copy(memory, fd, false, false).run()) {
@@ -213,7 +214,8 @@ bool has_parents_memory() {
 void register_all() {
     for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {
         if (!has_file(*memory)) continue;
-        const auto fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, memory->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+        const int fd = beyond_standard(
+            static_cast<int>(syscall(SYS_openat, AT_FDCWD, memory->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
         if (fd < 0) continue;
         register_again(*memory, fd);
         syscall(SYS_close, fd);

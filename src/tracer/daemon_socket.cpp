@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tracer/daemon_directory.hpp"
+#include "tracer/descriptors.hpp"
 #include "tracer/trust.hpp"
 
 namespace leat::tracer {
@@ -30,7 +31,7 @@ bool is_trusted_peer(int socket) {
 DaemonSocket::Connected DaemonSocket::connect(wire::Lane lane) {
     sockaddr_un address{};
     if (!trusted_address(lane, address)) return Connected::kNo;
-    if (fd_ < 0) fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd_ < 0) fd_ = beyond_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd_ < 0) return Connected::kNo;
     if (syscall(SYS_connect, fd_, &address, sizeof address) == 0)
         return is_trusted_peer(fd_) ? Connected::kYes : Connected::kNo;
@@ -92,7 +93,12 @@ bool Answer::receive(const DaemonSocket& socket) {
         fd_count_ = static_cast<uint32_t>((descriptors->cmsg_len - CMSG_LEN(0)) / sizeof(int));
         memcpy(fds_, CMSG_DATA(descriptors), fd_count_ * sizeof(int));  // the kernel gives no more than fit
     }
-    return true;
+    bool are_there = true;
+    for (uint32_t i = 0; i < fd_count_; ++i) {
+        fds_[i] = beyond_standard(fds_[i]);
+        are_there = are_there && fds_[i] >= 0;
+    }
+    return are_there;
 }
 
 bool Answer::is_channel() const {

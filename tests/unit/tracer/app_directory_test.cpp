@@ -135,6 +135,19 @@ TEST_F(AppDirectory, OddVariableMeansNoFile) {
     EXPECT_FALSE(can_create());
 }
 
+// Whoever prints there would write into the file.
+TEST_F(AppDirectory, FileTakesNoStandardDescriptor) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        for (int fd = 0; fd <= 2; ++fd) ::close(fd);
+        AppFile file;
+        ::_exit(file.create(4096, 8192) && file.fd() > 2 && ::fcntl(2, F_GETFD) < 0 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 TEST_F(AppDirectory, FileThatSomebodyRemovedIsNotPublished) {
     AppFile file;
     ASSERT_TRUE(file.create(4096, 8192));
