@@ -129,13 +129,14 @@ Result<std::unique_ptr<Capture>> start(const leat_capture_options& given) {
     if (options.duration_ns == 0) return refused("a capture needs a duration: 1 ns or more");
     if (options.max_size < kSmallestSize)
         return refused("a capture needs a size: {} bytes or more, not {}", kSmallestSize, options.max_size);
+    auto environment = LEAT_TRY(environment_of(options));
     Capture::Options found{.directory = options.directory,
                            .duration = options.duration_ns,
                            .max_size = options.max_size,
                            .channel = {.contexts = {}},
                            .block_size = 0,
                            .flush_period = options.flush_period_ns == 0 ? kFlushPeriod : options.flush_period_ns,
-                           .environment = LEAT_TRY(environment_of(options))};
+                           .environment = std::move(environment)};
     LEAT_TRY(set_blocks(options, found));
     const char* const header = options.header == nullptr ? "tiny" : options.header;
     const auto kind = session::header_kind(header);

@@ -58,10 +58,10 @@ Result<fs::path> session_directory(const fs::path& given) {
     if (fs::is_directory(given / kOfSession, error)) return given;
     std::vector<fs::path> sessions;
     fs::path denied;
-    for (const fs::directory_entry& entry : fs::directory_iterator(given, error)) {
+    for (fs::directory_iterator at(given, error); !error && at != end(at); at.increment(error)) {
         std::error_code of_entry;
-        if (fs::is_directory(entry.path() / kOfSession, of_entry)) sessions.push_back(entry.path());
-        if (of_entry == std::errc::permission_denied) denied = entry.path();
+        if (fs::is_directory(at->path() / kOfSession, of_entry)) sessions.push_back(at->path());
+        if (of_entry == std::errc::permission_denied) denied = at->path();
     }
     if (error) return fail(ErrorKind::kIo, "cannot read directory {}: {}", given.string(), error.message());
     if (sessions.size() == 1) return sessions.front();

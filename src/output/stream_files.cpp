@@ -107,9 +107,10 @@ std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& s
     return unfinished;
 }
 
+// The index last: whoever looks for the rest of what was to be removed goes by those.
 void remove_stream_file(int trace_directory, int index_directory, const std::string& name) {
-    ::unlinkat(index_directory, trace::index_name(name).c_str(), 0);
     ::unlinkat(trace_directory, name.c_str(), 0);
+    ::unlinkat(index_directory, trace::index_name(name).c_str(), 0);
 }
 
 Result<StreamFiles::File> StreamFiles::make_file(const Place& place, std::uint64_t number) {

@@ -21,12 +21,16 @@ constexpr char kNewMetadataFile[] = ".metadata.new";
 
 Result<UniqueFd> open_directory(int in, const fs::path& path) {
     UniqueFd fd(::openat(in, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
-    return fd;
+    if (fd.is_open()) return fd;
+    if (errno == ENOENT) return not_found("{} is not there", path.string());
+    if (errno == ENOTDIR || errno == ELOOP) return refused("{} is no directory", path.string());
+    return io_error(fmt::format("cannot open {}", path.string()));
 }
 
 Result<UniqueFd> make_directory(int in, const fs::path& path) {
-    if (::mkdirat(in, path.c_str(), 0770) != 0) return io_error(fmt::format("cannot create {}", path.string()));
+    const bool is_made = ::mkdirat(in, path.c_str(), 0770) == 0;
+    if (!is_made && errno == EEXIST) return refused("something else is called {}", path.string());
+    if (!is_made) return io_error(fmt::format("cannot create {}", path.string()));
     auto opened = open_directory(in, path);
     if (!opened) ::unlinkat(in, path.c_str(), AT_REMOVEDIR);
     return opened;
@@ -95,14 +99,16 @@ TraceFiles::~TraceFiles() {
 
 Result<void> TraceFiles::make_directories(Existing existing) {
     std::error_code error;
-    if (existing == Existing::kRefused && fs::exists(trace_, error))
+    if (existing == Existing::kRefused && fs::exists(fs::symlink_status(trace_, error)))
         return refused("{} exists already", trace_.string());
     const fs::path of_user = trace_.parent_path();
     LEAT_TRY(make_with_parents(of_user));
     const UniqueFd user_fd = LEAT_TRY(open_directory(AT_FDCWD, of_user));
-    const auto take_or_make = [existing](int in, const fs::path& path) {
-        auto known = existing == Existing::kTaken ? open_directory(in, path) : not_found("not looked for");
-        return known ? std::move(known) : make_directory(in, path);
+    const auto take_or_make = [&](int in, const fs::path& path) -> Result<UniqueFd> {
+        auto found = existing == Existing::kTaken ? open_directory(in, path) : not_found("not looked for");
+        if (!found && found.error().kind == ErrorKind::kNotFound) found = make_directory(in, path);
+        if (!found) return wrap(trace_.string(), std::move(found).error());
+        return found;
     };
     trace_fd_ = LEAT_TRY(take_or_make(user_fd.get(), trace_.filename()));
     index_fd_ = LEAT_TRY(take_or_make(trace_fd_.get(), trace::kIndexDirectory));
@@ -121,10 +127,11 @@ Result<void> TraceFiles::give_directories() const {
 Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<ChannelFiles> channels) {
     TraceFiles ended(directory, std::move(channels), std::nullopt);
     ended.trace_fd_ = LEAT_TRY(open_directory(AT_FDCWD, directory));
-    if (auto indexes = open_directory(ended.trace_fd_.get(), trace::kIndexDirectory))
-        ended.index_fd_ = *std::move(indexes);
-    else if (::faccessat(ended.trace_fd_.get(), trace::kIndexDirectory, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return tl::unexpected(std::move(indexes).error());
+    auto indexes = open_directory(ended.trace_fd_.get(), trace::kIndexDirectory);
+    // Its owner may have put something else there: then there are no streams that anybody would find.
+    const bool are_none =
+        !indexes && (indexes.error().kind == ErrorKind::kNotFound || indexes.error().kind == ErrorKind::kRefused);
+    if (!are_none) ended.index_fd_ = LEAT_TRY(std::move(indexes));
     // First, and it may fail: without their metadata, files are of no trace that anybody would clear.
     if (ended.index_fd_.is_open()) LEAT_TRY(ended.remove_streams());
     ended.remove_trace();
@@ -134,7 +141,8 @@ Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<Cha
 
 void TraceFiles::remove_trace() {
     if (!trace_fd_.is_open()) return;
-    if (sync_) ::unlinkat(trace_fd_.get(), trace::kSyncFileName, 0);
+    // Also one that could not be given to its owner, or that a process left that was killed.
+    ::unlinkat(trace_fd_.get(), trace::kSyncFileName, 0);
     sync_.reset();
     (void)remove_streams();
     ::unlinkat(trace_fd_.get(), trace::kMetadataFile, 0);
@@ -155,15 +163,15 @@ Result<void> TraceFiles::restore_metadata(std::string_view text) {
 }
 
 Result<void> TraceFiles::replace_metadata(std::string_view text) {
-    GrowingFile file = LEAT_TRY(files_.create(trace_fd_.get(), kNewMetadataFile));
-    auto replaced = file.append({std::as_bytes(std::span(text))});
+    auto file = files_.create(trace_fd_.get(), kNewMetadataFile);
+    auto replaced = file ? file->append({std::as_bytes(std::span(text))}) : tl::unexpected(file.error());
     if (replaced && ::renameat(trace_fd_.get(), kNewMetadataFile, trace_fd_.get(), trace::kMetadataFile) != 0)
         replaced = io_error(fmt::format("cannot replace the metadata of {}", trace_.string()));
     if (!replaced) {
         ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
         return replaced;
     }
-    metadata_ = std::move(file);
+    metadata_ = *std::move(file);
     lost_.without_metadata = 0;
     return {};
 }

@@ -83,8 +83,6 @@ class RingReader {
     [[nodiscard]] std::uint64_t discarded(DiscardReason reason) const;
     [[nodiscard]] std::uint64_t discarded() const;
 
-    [[nodiscard]] std::uint64_t last_timestamp() const { return last_timestamp_; }
-
     // Bytes that were published by now, and not taken; as untrusted.
     [[nodiscard]] std::uint64_t waiting() const;
 

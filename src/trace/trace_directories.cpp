@@ -159,11 +159,11 @@ bool is_inside(const fs::path& path, const fs::path& directory) {
 Result<std::vector<fs::path>> find_stream_files(const fs::path& directory) {
     std::vector<fs::path> files;
     std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-        const std::string name = entry.path().filename().string();
+    for (fs::directory_iterator at(directory, error); !error && at != end(at); at.increment(error)) {
+        const std::string name = at->path().filename().string();
         std::error_code ignored;
-        if (name != kMetadataFile && !name.starts_with('.') && entry.is_regular_file(ignored))
-            files.push_back(entry.path());
+        if (name != kMetadataFile && !name.starts_with('.') && at->is_regular_file(ignored))
+            files.push_back(at->path());
     }
     if (error) return directory_error(directory, error);
     std::ranges::sort(files, {}, &fs::path::native);  // of one directory: names decide

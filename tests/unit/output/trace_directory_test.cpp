@@ -231,6 +231,26 @@ TEST_F(TraceDirectoryTest, DirectoryInPlaceOfMetadataKeepsNoTrace) {
     EXPECT_FALSE(fs::exists(processes / "ended/index"));
 }
 
+TEST_F(TraceDirectoryTest, FileInPlaceOfTheIndexesKeepsNoTrace) {
+    const fs::path processes = scratch_.path() / "trace/ust/pid";
+    auto of_process = *TraceDirectory::create(root_, "ust/pid/ended", {{"channel0"}});
+    fs::remove(processes / "ended/index");
+    std::ofstream(processes / "ended/index") << "mine";
+    of_process.reset();
+    EXPECT_TRUE(TraceDirectory::remove_ended(processes, {}, {{"channel0"}}));
+    EXPECT_FALSE(fs::exists(processes / "ended/metadata"));
+    EXPECT_EQ(contents(processes / "ended/index"), "mine");
+}
+
+// As a recorder leaves it that was killed.
+TEST_F(TraceDirectoryTest, NothingStaysOfAnEndedTraceThatCouldBeFollowed) {
+    const fs::path processes = scratch_.path() / "trace/ust/pid";
+    (*TraceDirectory::create(root_, "ust/pid/ended", {{"channel0"}})).reset();
+    std::ofstream(processes / "ended/.leat-sync") << "x";
+    EXPECT_TRUE(TraceDirectory::remove_ended(processes, {}, {{"channel0"}}));
+    EXPECT_FALSE(fs::exists(processes / "ended"));
+}
+
 // A session has several traces.
 TEST_F(TraceDirectoryTest, OtherTracesStayWhenAnUnusedOneIsTakenBack) {
     ASSERT_TRUE(output_->write_metadata("/* CTF 1.8 */\n"));
@@ -463,6 +483,16 @@ TEST(TraceDirectoryCreation, TraceThatIsThereIsNotTouched) {
     ASSERT_TRUE((*first)->write_metadata("first"));
     EXPECT_FALSE(TraceDirectory::create(scratch.path(), "ust/uid/0/64-bit", {{"channel0"}}));
     EXPECT_EQ(contents(scratch.path() / "ust/uid/0/64-bit/metadata"), "first");
+}
+
+// A user has it in the place of a trace that is to come: that is no reason to refuse others a rotation.
+TEST(TraceDirectoryCreation, LinkToNowhereInItsPlaceIsRefused) {
+    const test::ScratchDirectory scratch;
+    fs::create_directories(scratch.path() / "ust/uid/0");
+    fs::create_symlink("/nowhere", scratch.path() / "ust/uid/0/32-bit");
+    const auto made = TraceDirectory::create(scratch.path(), "ust/uid/0/32-bit", {{"channel0"}});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().kind, ErrorKind::kRefused);
 }
 
 TEST(TraceDirectoryCreation, TracesOfASessionShareItsDirectory) {

@@ -290,8 +290,25 @@ TEST_F(KilledTrace, LinkInPlaceOfADirectoryIsRefused) {
     fs::remove_all(trace_ / "index");
     fs::create_directory(elsewhere_);
     fs::create_directory_symlink(elsewhere_, trace_ / "index");
-    EXPECT_FALSE(TraceFiles::resume(trace_, {{"channel0"}}, std::nullopt, {{kStream, 3}}));
+    const auto resumed = TraceFiles::resume(trace_, {{"channel0"}}, std::nullopt, {{kStream, 3}});
+    ASSERT_FALSE(resumed);
+    EXPECT_EQ(resumed.error().kind, ErrorKind::kRefused);
     EXPECT_TRUE(fs::is_empty(elsewhere_));
+}
+
+// Others do not wait until its owner has taken it away.
+TEST_F(KilledTrace, FileInPlaceOfADirectoryIsRefused) {
+    fs::remove_all(trace_ / "index");
+    append(trace_ / "index", "mine");
+    auto resumed = TraceFiles::resume(trace_, {{"channel0"}}, std::nullopt, {{kStream, 3}});
+    ASSERT_FALSE(resumed);
+    EXPECT_EQ(resumed.error().kind, ErrorKind::kRefused);
+    EXPECT_EQ(resumed.error().message, trace_.string() + ": index is no directory");
+    fs::remove_all(trace_);
+    append(trace_, "mine");
+    resumed = TraceFiles::resume(trace_, {{"channel0"}}, std::nullopt, {{kStream, 3}});
+    ASSERT_FALSE(resumed);
+    EXPECT_EQ(resumed.error().kind, ErrorKind::kRefused);
 }
 
 TEST_F(KilledTrace, CanBeFollowedAgain) {
