@@ -165,7 +165,7 @@ void AppDirectories::read_news(News& news) {
     }
 }
 
-// Once each, however often it was renamed meanwhile. One that was renamed away, and back, has not gone.
+// Once each, however often it was renamed meanwhile. One that was renamed away, and back, is the one that is known.
 void AppDirectories::add_arrived(News& news) {
     std::set<FileId> there;
     for (const auto& [watch, name] : std::exchange(arrived_, {})) {
@@ -175,7 +175,11 @@ void AppDirectories::add_arrived(News& news) {
         const auto file = directory->second.files.find(name);
         if (file != directory->second.files.end()) there.insert(file->second);
     }
-    std::erase_if(news.gone, [&there](const FileId& id) { return there.contains(id); });
+    std::set<FileId> back;
+    for (const FileId& id : news.gone)
+        if (there.contains(id)) back.insert(id);
+    std::erase_if(news.gone, [&back](const FileId& id) { return back.contains(id); });
+    std::erase_if(news.found, [&back](const Found& file) { return back.contains(file.id); });
 }
 
 AppDirectories::News AppDirectories::sweep() {

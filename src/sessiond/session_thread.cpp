@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,6 +59,13 @@ SessionThread::Figures figures_of(const consumer::Progress& progress, std::size_
         figures.bytes[stream.channel] += known.bytes;
     }
     return figures;
+}
+
+bool is_same_file(int one, int other) {
+    struct stat first {};
+    struct stat second {};
+    return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
 }  // namespace
@@ -322,6 +330,7 @@ void SessionThread::open(Recorded& recorded) {
 // Once, as it may take long to go away.
 void SessionThread::note_trouble(Recorded& recorded, const Error& error) const {
     recorded.is_obstructed = is_in_the_way_of_its_user(error);
+    recorded.lacks_room = error.kind == ErrorKind::kDiskFull;
     if (are_descriptors_scarce(kDescriptorsOfOutput))
         log_want_of_descriptors("events stay in the rings");
     else if (recorded.trouble != error.message)
@@ -462,6 +471,26 @@ void SessionThread::replay(const session::Trace& trace, session::StickyProgram p
     });
 }
 
+// Once for each event, however often they are asked for meanwhile. False: there are too many programs.
+bool SessionThread::add_owed(std::vector<std::shared_ptr<session::StickyProgram>>& owed,
+                             const std::shared_ptr<session::StickyProgram>& program, std::size_t most) {
+    const auto is_of_same_file = [&program](const auto& known) {
+        return is_same_file(known->control.get(), program->control.get());
+    };
+    const auto known = std::ranges::find_if(owed, is_of_same_file);
+    if (known == owed.end()) {
+        if (owed.size() == most) return false;
+        owed.push_back(program);
+        return true;
+    }
+    for (const auto& [tracepoint, actions] : program->orders) {
+        std::vector<wire::Action>& all = (*known)->orders[tracepoint];
+        for (const wire::Action& action : actions)
+            if (std::ranges::find(all, action) == all.end()) all.push_back(action);
+    }
+    return true;
+}
+
 // Where the output cannot be opened now, as the disk is full, they come when it is: those of so many programs, as each
 // costs a descriptor.
 void SessionThread::replay_now(const session::Trace& trace, const std::shared_ptr<session::StickyProgram>& shared) {
@@ -472,7 +501,7 @@ void SessionThread::replay_now(const session::Trace& trace, const std::shared_pt
         the_program_log().warn(trace.key().uid, fmt::format("session {}: {}", parameters_.session, warning));
     };
     const session::StickyProgram& program = *shared;
-    if (found->recording == nullptr && found->owed.size() < kMostOwed) return found->owed.push_back(shared);
+    if (found->recording == nullptr && add_owed(found->owed, shared, kMostOwed)) return;
     if (found->recording == nullptr)
         return warn(fmt::format("sticky values of {} are not recorded: {}", program.name, found->trouble));
     const auto replayed = session::replay_sticky_values(
@@ -747,7 +776,7 @@ void SessionThread::rotate(BegunAnew done) {
 
 // What is thrown away anyway makes room on a full disk for what the rings hold, which goes the same way: as often as
 // something more of that can be stored then, but not for ever, because programs may go on.
-std::string SessionThread::settle_to_clear() {
+std::string SessionThread::settle_to_clear(const std::vector<output::ChannelFiles>& channels) {
     constexpr int kMostTimes = 100;
     std::string trouble = settle_all(trouble_for_others_of);
     if (!parameters_.destination.has_directory()) return trouble;
@@ -758,14 +787,17 @@ std::string SessionThread::settle_to_clear() {
             for (const Recorded& recorded : *those)
                 if (recorded.recording != nullptr) all.push_back(recorded.recording);
         std::uint64_t stored = 0;
-        bool is_disk_full = false;
+        // Also for a trace that could not begin.
+        bool is_disk_full = std::ranges::any_of(
+            recorded_, [](const Recorded& recorded) { return recorded.recording == nullptr && recorded.lacks_room; });
         for (const host::Recording* const recording : all) {
             const auto error = recording->trouble();
             is_disk_full |= error && error->kind == ErrorKind::kDiskFull;
             stored += recording->consumer().totals().bytes;
         }
-        if (!is_disk_full || stored == before) break;
+        if (!is_disk_full || (times != 0 && stored == before)) break;
         before = stored;
+        has_begun_anew_ |= clear_ended(channels, Finishing::kStays).has_value();
         for (host::Recording* const recording : all) {
             if (!recording->output().clear()) return trouble;
             has_begun_anew_ = true;
@@ -777,8 +809,8 @@ std::string SessionThread::settle_to_clear() {
     return trouble;
 }
 
-Result<void> SessionThread::clear_now() {
-    const std::string trouble = settle_to_clear();
+Result<void> SessionThread::clear_now(const std::vector<output::ChannelFiles>& channels) {
+    const std::string trouble = settle_to_clear(channels);
     if (!trouble.empty()) return refused("{}", trouble);
     Result<void> cleared;
     for (host::Recording* const recording : recordings()) {
@@ -793,17 +825,19 @@ Result<void> SessionThread::clear_now() {
 }
 
 // Traces of processes that have ended, also before this daemon was started.
-Result<void> SessionThread::clear_ended(const std::vector<output::ChannelFiles>& channels) const {
+Result<void> SessionThread::clear_ended(const std::vector<output::ChannelFiles>& channels, Finishing finishing) const {
     const std::filesystem::path& chunk = chunks_.state().current;
     std::set<std::filesystem::path> going_on;
     for (const Recorded& recorded : recorded_) going_on.insert(chunk / recorded.trace->path());
+    if (finishing == Finishing::kStays)
+        for (const Recorded& recorded : finishing_) going_on.insert(chunk / recorded.trace->path());
     return output::TraceDirectory::remove_ended(chunk / session::Trace::kDirectoryOfProcesses, going_on, channels);
 }
 
 void SessionThread::clear(std::vector<output::ChannelFiles> channels, BegunAnew done) {
     inbox_.post([this, channels = std::move(channels), done = std::move(done)] {
-        auto cleared = clear_now();
-        if (cleared && parameters_.destination.has_directory()) cleared = clear_ended(channels);
+        auto cleared = clear_now(channels);
+        if (cleared && parameters_.destination.has_directory()) cleared = clear_ended(channels, Finishing::kGoes);
         resume_all();
         answer_begun(done, cleared.map([] { return std::string(); }));
     });

@@ -131,6 +131,7 @@ class SessionThread {
         std::size_t warnings_told = 0;
         std::string trouble{};
         bool is_obstructed = false;  // something is where its files are to be
+        bool lacks_room = false;     // the disk is full
         host::Engine::Clock::time_point next_try{};
         // Whose sticky values are to be recorded when it is opened.
         std::vector<std::shared_ptr<session::StickyProgram>> owed{};
@@ -208,15 +209,20 @@ class SessionThread {
     void remove(const Recorded& recorded);
     void tell_warnings(Recorded& recorded) const;
     void replay_now(const session::Trace& trace, const std::shared_ptr<session::StickyProgram>& shared);
+    static bool add_owed(std::vector<std::shared_ptr<session::StickyProgram>>& owed,
+                         const std::shared_ptr<session::StickyProgram>& program, std::size_t most);
     Result<void> keep_state();
     void count_snapshot();
     Result<std::filesystem::path> rotate_now();
     Result<std::string> rotate_at_relay();
     void finish_rotation();
     void answer_begun(const BegunAnew& done, const Result<std::string>& path);
-    std::string settle_to_clear();
-    Result<void> clear_now();
-    [[nodiscard]] Result<void> clear_ended(const std::vector<output::ChannelFiles>& channels) const;
+    std::string settle_to_clear(const std::vector<output::ChannelFiles>& channels);
+    Result<void> clear_now(const std::vector<output::ChannelFiles>& channels);
+    // `finishing`: of traces that have ended and are still being stored.
+    enum class Finishing : std::uint8_t { kStays, kGoes };
+    [[nodiscard]] Result<void> clear_ended(const std::vector<output::ChannelFiles>& channels,
+                                           Finishing finishing) const;
     Result<void> sample_clock_offsets();
     void answer(const Done& done, std::string trouble);
 

@@ -143,6 +143,7 @@ void Tracing::handle(AppDirectories::News news) {
                   application.tracepoints->size());
         files.push_back(*file);
     }
+    const std::vector<TracedFile*> successors = take_successors(files, news.gone);
     (void)order(files);
     // Before a crash is noted: that has sticky values recorded again, also in these.
     start_new_traces();
@@ -164,7 +165,30 @@ void Tracing::handle(AppDirectories::News news) {
     // Before the first look, processes may have ended that the daemon before us had traced. But those that could not be
     // looked at may live.
     has_seen_all_ = has_seen_all_ || (news.is_of_all && !news.is_incomplete);
-    if (has_seen_all_ && (!news.gone.empty() || is_first_look || !had_seen_all)) end_traces_of_dead_processes();
+    if (has_seen_all_ && (!news.gone.empty() || is_first_look || !had_seen_all))
+        end_traces_of_dead_processes(successors);
+    if (successors.empty()) return;
+    (void)order(successors);
+    start_new_traces();
+}
+
+// A program that has become another one (exec) since the last look has a trace of its own to end first: the other's
+// events may be others of the same names. Others go on with the rings of theirs, as children do.
+std::vector<TracedFile*> Tracing::take_successors(std::vector<TracedFile*>& found, const std::vector<FileId>& gone) {
+    std::set<session::ProcessKey> ended;
+    std::set<const TracedFile*> files_gone;
+    for (const FileId& id : gone) {
+        const TracedFile* const file = applications_.find(id);
+        files_gone.insert(file);
+        if (file != nullptr && !file->control.is_in_use()) ended.insert(file->application.process());
+    }
+    const auto is_none = [&](const TracedFile* file) {
+        return files_gone.contains(file) || !ended.contains(file->application.process());
+    };
+    const auto successors = std::ranges::stable_partition(found, is_none);
+    std::vector<TracedFile*> taken(successors.begin(), successors.end());
+    found.erase(successors.begin(), successors.end());
+    return taken;
 }
 
 // Whether the program of a file that has lost its name is there, and records. One that ends removes its file as well,
@@ -227,13 +251,14 @@ void Tracing::take_snapshot(DaemonSession& session, host::SnapshotOrder order, S
     session.thread->snapshot(std::move(order), std::move(done));
 }
 
-// A process has several files if it has loaded libraries.
-void Tracing::end_traces_of_dead_processes() {
+// A process has several files if it has loaded libraries. Those of `others` are of programs that have taken its place.
+void Tracing::end_traces_of_dead_processes(const std::vector<TracedFile*>& others) {
     for (auto& [name, session] : sessions_) {
         if (session.session.buffers() != session::Session::Buffers::kPid) continue;
         std::set<session::RegistryKey> ended;
         for (const auto& [key, trace] : session.session.traces()) ended.insert(key);
-        for (const auto& [id, file] : applications_.files()) ended.erase(session.session.key_of(file.application));
+        for (const auto& [id, file] : applications_.files())
+            if (std::ranges::find(others, &file) == others.end()) ended.erase(session.session.key_of(file.application));
         for (const session::RegistryKey& key : ended) end_trace(session, session.session.take_trace(key));
     }
 }

@@ -213,7 +213,8 @@ class Tracing {
     void replay_sticky_values(DaemonSession& session, const TracedFile& file);
     void await_unfinished();
     [[nodiscard]] std::set<uid_t> users_awaited(const std::set<AppDirectories::Unfinished>& unfinished) const;
-    void end_traces_of_dead_processes();
+    std::vector<TracedFile*> take_successors(std::vector<TracedFile*>& found, const std::vector<FileId>& gone);
+    void end_traces_of_dead_processes(const std::vector<TracedFile*>& others);
     void end_trace(DaemonSession& session, std::unique_ptr<session::Trace> trace);
     void show_whether_active();
     void show_marks_anew();

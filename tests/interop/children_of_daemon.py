@@ -3,12 +3,14 @@
 each event goes to the trace of the user that the process has by then."""
 import collections
 import os
+import pathlib
+import signal
 import struct
 import subprocess
 import time
 
 from session_daemons import Commanded, SessionTest, discarded
-from support import BUILD, can_be_two_users, lacks, main, plain_run, program, wait_until
+from support import BUILD, can_be_two_users, lacks, main, plain_run, program, stop_process, wait_until
 
 WORKER = 65534  # the user that workers become
 
@@ -36,6 +38,9 @@ class ChildrenTest(SessionTest):
                 yield path.read_bytes()
             except FileNotFoundError:
                 pass
+
+    def control_names(self):
+        return {path.name for path in (self.runtime / "apps").glob("leat-*/*.app")}
 
     def words(self):
         """Of all tracepoints that somebody has switched on."""
@@ -181,6 +186,32 @@ class Orphans(ChildrenTest):
         counts = self.stopped("web")
         self.assertEqual(counts["events"] + discarded(counts), 11, counts)
         self.trace_of(directory, counts)
+
+
+class Successors(ChildrenTest):
+    def test_program_that_becomes_another_with_another_event_of_the_name(self):
+        """However long the daemon does not look: each has a trace of its own."""
+        daemon = self.daemon()
+        directory = self.create("web")
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        running.do("emit 5")
+        stop_process(daemon.process.pid)
+        before = self.control_names()
+        other = program("commanded-field")
+        running.say(f"exec {other}")
+        wait_until(lambda: other in pathlib.Path(f"/proc/{running.pid}/maps").read_text(), "it does not become the other one")
+        wait_until(lambda: self.control_names() - before, "the other one has no control file")
+        os.kill(daemon.process.pid, signal.SIGCONT)
+        self.assertEqual(running.do("emit 3"), 3)
+        running.end()
+        wait_until(lambda: not self.listed(), "it is listed, and has ended")
+        counts = self.stopped("web")
+        self.assertEqual(counts["events"] + discarded(counts), 5 + 3, counts)
+        self.trace_of(directory, counts)
+        self.assertNotIn("rename one of them", daemon.log())
 
 
 class Users(ChildrenTest):

@@ -48,6 +48,28 @@ class FullDisk(SmallDiskTest):
     def test_clear_of_processes(self):
         self.check_clear("--buffers=pid")
 
+    def test_clear_for_a_trace_that_could_not_begin(self):
+        """What traces of ended processes have is room for it."""
+        self.leat("create", "web", "-o", self.disk / "web")
+        self.leat("enable-channel", "c", "--ring-size=64K", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        running.do("emit 1000")
+        running.end()
+        wait_until(lambda: not self.json("list", "--programs")["programs"], "it is listed, and has ended")
+        self.on_disk('cat /dev/zero >"$DISK/fill" 2>/dev/null || true')
+        other = self.program()
+        other.do("emit 10")
+        wait_until(self.warns_of_full_disk, "the disk is not full")
+        self.leat("clear")
+        self.assertFalse(self.warns_of_full_disk())
+        other.do("emit 5")
+        other.end()
+        self.leat("destroy")
+        shown = plain_run(*self.inside, LEAT, "view", str(self.disk / "web"))
+        self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 5), shown.stderr)
+
     def test_clear_when_the_process_has_ended(self):
         self.leat("create", "web", "-o", self.disk / "web")
         self.leat("enable-channel", "c", "--ring-size=64K", "--buffers=pid")

@@ -4,6 +4,7 @@
  *     load PATH    opens tests/programs/plugin.c; "unload" closes it
  *     work N       emits plugin:work N times from it
  *     fork N       emits N times from a child of fork(), which then ends
+ *     exec PATH    becomes that program
  *     leave        makes a child by a bare system call, which goes on in its place, and ends by exit()
  *
  * It ends with its stdin, or at SIGUSR1 by exit(), wherever it is. With LEAT_TEST_OTHER_FIELD or LEAT_TEST_OTHER_LEVEL,
@@ -70,6 +71,7 @@ static int obey(char* line) {
     if (strncmp(line, "emit ", 5) == 0) emit(count);
     if (strncmp(line, "work ", 5) == 0) work(count);
     if (strncmp(line, "fork ", 5) == 0) emit_in_child(count);
+    if (strncmp(line, "exec ", 5) == 0) return execl(argument + 1, argument + 1, (char*)NULL);
     if (strcmp(line, "leave") == 0) leave();
     if (strncmp(line, "load ", 5) == 0) plugin = dlopen(argument + 1, RTLD_NOW | RTLD_LOCAL);
     if (strncmp(line, "load ", 5) == 0 && plugin == NULL) return -1;
