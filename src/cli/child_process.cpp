@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+
+#include "cli/program_file.hpp"
 
 namespace leat::cli {
 namespace {
@@ -40,6 +43,15 @@ class Environment {
     std::vector<std::string> entries_;
 };
 
+constexpr char kShell[] = "/bin/sh";
+
+// A signal's value is a pointer or a number: both are in this one.
+void* pointer_of(std::uint64_t value) {
+    void* pointer = nullptr;
+    std::memcpy(&pointer, &value, sizeof pointer);
+    return pointer;
+}
+
 class SpawnAttributes {
   public:
     explicit SpawnAttributes(const ChildProcess::Signals& signals) {
@@ -70,8 +82,17 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
     Environment environment(variables);
     const SpawnAttributes attributes(signals);
     pid_t pid = -1;
-    const int error = ::posix_spawnp(&pid, argument_pointers[0], nullptr, attributes.get(), argument_pointers.data(),
-                                     environment.pointers().data());
+    int error = ::posix_spawnp(&pid, argument_pointers[0], nullptr, attributes.get(), argument_pointers.data(),
+                               environment.pointers().data());
+    // As execvp() does with a script that does not say what interprets it.
+    if (const auto script = error == ENOEXEC ? find_program(command[0]) : std::nullopt) {
+        std::string shell = kShell;
+        std::string file = script->string();
+        argument_pointers[0] = file.data();
+        argument_pointers.insert(argument_pointers.begin(), shell.data());
+        error = ::posix_spawn(&pid, kShell, nullptr, attributes.get(), argument_pointers.data(),
+                              environment.pointers().data());
+    }
     if (error != 0)
         return fail(ErrorKind::kIo, "cannot start {}: {}{}", command[0].empty() ? "\"\"" : command[0],
                     std::strerror(error), error == ENOENT ? ": check its name, or give its path" : "");
@@ -84,6 +105,10 @@ std::optional<int> ChildProcess::poll_exit_status() {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void ChildProcess::send(int signal) const { ::kill(pid_, signal); }
+void ChildProcess::send(const signalfd_siginfo& signal) const {
+    const auto number = static_cast<int>(signal.ssi_signo);
+    if (signal.ssi_code != SI_QUEUE || ::sigqueue(pid_, number, {.sival_ptr = pointer_of(signal.ssi_ptr)}) != 0)
+        ::kill(pid_, number);
+}
 
 }  // namespace leat::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -31,7 +32,8 @@ class ChildProcess {
     // Its exit status as a shell gives it (128 + signal when killed), once it has ended. Never waits.
     std::optional<int> poll_exit_status();
 
-    void send(int signal) const;
+    // One that has come to us, with its value, if it has one (sigqueue(3)).
+    void send(const signalfd_siginfo& signal) const;
 
   private:
     explicit ChildProcess(pid_t pid) : pid_(pid) {}

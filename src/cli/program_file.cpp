@@ -30,8 +30,10 @@ bool is_executable(const fs::path& file) {
     return fs::is_regular_file(file, error) && ::access(file.c_str(), X_OK) == 0;
 }
 
-// Searches as execvp() does. An empty name in PATH is the current directory.
-std::optional<fs::path> find_in_path(const std::string& program) {
+}  // namespace
+
+// An empty name in PATH is the current directory.
+std::optional<fs::path> find_program(const std::string& program) {
     if (program.find('/') != std::string::npos) return program;
     const char* variable = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
     std::string_view path = variable != nullptr ? variable : kDefaultPath;
@@ -43,6 +45,8 @@ std::optional<fs::path> find_in_path(const std::string& program) {
         path.remove_prefix(length + 1);
     }
 }
+
+namespace {
 
 std::string read_at(const fs::path& file, std::uint64_t offset, std::size_t size) {
     std::string bytes(size, '\0');
@@ -129,7 +133,7 @@ std::optional<Obstacle> obstacle_in_rights(const fs::path& file, const std::stri
 }  // namespace
 
 std::optional<Obstacle> find_obstacle(const std::string& program) {
-    const auto file = find_in_path(program);
+    const auto file = find_program(program);
     if (!file) return std::nullopt;
     const fs::path binary = find_binary(*file);
     const std::string name = binary == *file ? program : fmt::format("{}, which runs {},", binary.string(), program);

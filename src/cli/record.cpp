@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 #include "base/descriptors.hpp"
 #include "base/local_time.hpp"
+#include "base/unique_fd.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/preload.hpp"
@@ -19,6 +21,7 @@
 #include "cli/runtime_directory.hpp"
 #include "cli/size_option.hpp"
 #include "cli/snapshot_report.hpp"
+#include "cli/steer/comma_list.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/tell.hpp"
@@ -93,8 +96,9 @@ Result<host::Destination> destination_of(const RecordOptions& options, std::opti
 
 // Names a session after its directory, or at a relay after the program, as readers look for that.
 std::string default_session(const RecordOptions& options, const host::Destination& destination) {
-    const fs::path path = destination.relay ? fs::path(options.command.front()) : destination.directory;
-    return path.lexically_normal().filename().string();
+    fs::path path = destination.relay ? fs::path(options.command.front()) : destination.directory;
+    path = path.lexically_normal();
+    return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 // A relay makes a directory of the name.
@@ -132,14 +136,16 @@ Result<trace::FileLimits> file_limits(const RecordOptions& options) {
 Result<session::Channel> channel_of(const RecordOptions& options) {
     std::optional<int> log_level;
     if (!options.log_level.empty()) log_level = LEAT_TRY(session::parse_log_level(options.log_level));
-    for (const std::vector<std::string>* const names : {&options.patterns, &options.exclusions, &options.snapshot_on})
-        if (std::ranges::find(*names, "") != names->end())
+    const std::vector<std::string> patterns = split_at_commas(options.patterns);
+    const std::vector<std::string> exclusions = split_at_commas(options.exclusions);
+    for (const std::vector<std::string>& names : {patterns, exclusions, split_at_commas(options.snapshot_on)})
+        if (std::ranges::find(names, "") != names.end())
             return refused("the name of an event is empty: * stands for any");
     if (options.mode != "blocking" && options.blocking_timeout != "inf")
         return refused("--blocking-timeout is for --mode=blocking");
     session::Channel channel;
-    channel.rules = session::make_rules(options.patterns.empty() ? std::vector<std::string>{"*"} : options.patterns,
-                                        options.exclusions, log_level);
+    channel.rules =
+        session::make_rules(patterns.empty() ? std::vector<std::string>{"*"} : patterns, exclusions, log_level);
     channel.header = *session::header_kind(options.header);  // one that was checked
     channel.contexts = LEAT_TRY(contexts_of(options.contexts));
     if (!ring::is_valid_ring_size(options.ring_size))
@@ -176,7 +182,8 @@ Result<session::Session::Parameters> session_parameters(const RecordOptions& opt
     LEAT_TRY(check_flight_recorder(options, destination));
     parameters.channels.push_back(LEAT_TRY(channel_of(options)));
     if (!options.snapshot_on.empty())
-        parameters.channels.push_back(session::trigger_channel(options.snapshot_on, parameters.channels.front()));
+        parameters.channels.push_back(
+            session::trigger_channel(split_at_commas(options.snapshot_on), parameters.channels.front()));
     return parameters;
 }
 
@@ -197,19 +204,29 @@ bool pass_on(const ReadableSignals& signals, const ChildProcess& child, bool is_
         if (signal->ssi_signo == SIGUSR2 && is_flight_recorder)
             is_snapshot_wanted = true;
         else if (signal->ssi_signo != SIGCHLD && !is_of_terminal(*signal))
-            child.send(static_cast<int>(signal->ssi_signo));
+            child.send(*signal);
     }
     return is_snapshot_wanted;
+}
+
+// Else who reads what the program prints would wait for us, too, when the program has closed it. A summary may go
+// there.
+void leave_input_and_output(const std::string& summary) {
+    if (summary.starts_with("/dev/") || summary.starts_with("/proc/")) return;
+    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO})
+        if (nothing.is_open() && ::fcntl(fd, F_GETFD) >= 0) ::dup2(nothing.get(), fd);
 }
 
 // Starts the program, and records until the program has ended. Fails if it cannot be started.
 Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals,
                         const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables,
-                        const session::Limits& limits, SnapshotReport& snapshots) {
+                        const session::Limits& limits, const std::string& summary, SnapshotReport& snapshots) {
     ChildProcess child = LEAT_TRY(ChildProcess::start(
         command, variables, {.blocked = signals.blocked_before(), .not_ignored = signals.ignored()}));
     // Each stream takes two. The program keeps the limit that it would have without us.
     (void)raise_descriptor_limit();
+    leave_input_and_output(summary);
     bool is_stop_told = false;
     for (;;) {
         std::array own{pollfd{signals.fd(), POLLIN, 0}};
@@ -269,7 +286,7 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
         return 128 + *signal;
     }
     SnapshotReport snapshots;
-    auto exit_status = run_program(*recorder, signals, options.command, variables, limits, snapshots);
+    auto exit_status = run_program(*recorder, signals, options.command, variables, limits, options.summary, snapshots);
     if (!exit_status) {
         recorder->abandon();
         return exit_status;

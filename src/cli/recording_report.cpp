@@ -72,7 +72,11 @@ std::string RecordingReport::closing_line() const {
     const consumer::Totals totals = this->totals();
     const std::uint64_t discarded = this->discarded();
     if (recording_.is_for_snapshots()) return closing_line_of_snapshots();
-    if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
+    if (totals.events == 0 && discarded == 0) {
+        if (recording_.output_error()) return "nothing could be stored";
+        return totals.left_in_rings != 0 ? "nothing was recorded before the end"
+                                         : fmt::format("nothing was recorded: {}", why_nothing());
+    }
     const std::uint64_t lost = relay() != nullptr && !destination_.has_directory() ? relay()->figures().events_lost : 0;
     const std::uint64_t events = totals.events - std::min(lost, totals.events);
     return fmt::format("{} event{}, {}, {} stream{}, {} discarded; {}", events, plural(events),
@@ -90,6 +94,7 @@ std::string RecordingReport::how_to_see_them() const {
 
 std::string RecordingReport::closing_line_of_snapshots() const {
     const std::uint64_t discarded = this->discarded();
+    if (snapshots_.events() == 0 && snapshots_.has_failed()) return "no snapshot could be stored";
     if (snapshots_.events() == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
     if (destination_.relay)
         return fmt::format("{} snapshot{} at relay {}, {} discarded", snapshots_.count(), plural(snapshots_.count()),

@@ -1,26 +1,40 @@
 #include "cli/runtime_directory.hpp"
 
+#include <sys/un.h>
+
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <string>
+
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path parent_directory() {
-    const char* of_user = ::secure_getenv("XDG_RUNTIME_DIR");
-    std::error_code error;
+constexpr char kName[] = "leat-XXXXXX";
+
+std::optional<fs::path> directory_of_user() {
+    constexpr std::size_t kMaxSize = sizeof(sockaddr_un::sun_path) - sizeof kName - sizeof wire::kAppSocketName - 1;
+    const char* const path = ::secure_getenv("XDG_RUNTIME_DIR");
     // A relative one counts as none, as XDG says: programs go elsewhere.
-    const bool is_usable = of_user != nullptr && fs::path(of_user).is_absolute() && fs::is_directory(of_user, error);
-    return is_usable ? fs::path(of_user) : fs::path("/tmp");
+    if (path == nullptr || path[0] != '/' || std::strlen(path) > kMaxSize) return std::nullopt;
+    return path;
 }
 
 }  // namespace
 
+// That of a user may be another one's, whom we were before su(1).
 Result<RuntimeDirectory> RuntimeDirectory::create() {
-    std::string path = parent_directory() / "leat-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return io_error(fmt::format("cannot create {}", path));
+    if (const auto of_user = directory_of_user()) {
+        std::string path = *of_user / kName;
+        if (::mkdtemp(path.data()) != nullptr) return RuntimeDirectory(path);
+    }
+    std::string path = fs::path("/tmp") / kName;
+    if (::mkdtemp(path.data()) == nullptr)
+        return io_error(fmt::format("cannot create {}: name another directory with XDG_RUNTIME_DIR", path));
     return RuntimeDirectory(path);
 }
 

@@ -61,6 +61,8 @@ class Selection(InteropTest):
         self.assertEqual(self.names("-e", "*:d*", command=emit), {"test:done"})
         self.assertEqual(self.names("-e", "nothing*", "-e", "test:d*", command=emit), {"test:done"})
         self.assertEqual(self.names("-x", "test:c*", command=emit), {"test:done"})
+        self.assertEqual(self.names("-x", "none,test:c*", command=emit), {"test:done"})
+        self.assertEqual(self.names("-e", r"nothing*,test:d*,test\,c", command=emit), {"test:done"})
         self.assertEqual(self.names("-e", "test:*", "-x", "*:done", "-x", "none", command=emit), {"test:count"})
 
     def test_log_levels(self):
@@ -158,6 +160,30 @@ class ExitStatus(InteropTest):
         self.assertEqual(recording.status, 143)
         self.assertEqual(recording.summary["exit_status"], 143)
         self.read_complete(recording)
+
+    def test_script_that_does_not_say_what_interprets_it(self):
+        """As a shell starts it, and env(1)."""
+        script = self.directory / "script"
+        script.write_text(f'{program("emit")} "$2"; exit 3\n')
+        script.chmod(0o755)
+        path = {**os.environ, "PATH": f"{self.directory}:{os.environ['PATH']}"}
+        for command, arguments in (str(script), {}), ("script", {"env": path}):
+            recording = self.record(command, "1", "5", name=f"trace-{len(arguments)}", **arguments)
+            self.assertEqual((recording.status, recording.stdout), (3, "6\n"), recording.stderr)
+            self.assertEqual(len(self.read_complete(recording).lines), 6)
+
+    def test_output_ends_when_the_program_closes_it(self):
+        """Its reader does not wait for us."""
+        os.mkfifo(self.directory / "fifo")
+        process = subprocess.Popen([LEAT, "record", "-o", self.directory / "trace", "--", "sh", "-c",
+                                    'echo ready; exec >&-; read line <fifo'], cwd=self.directory, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.read(), "ready\n")
+        (self.directory / "fifo").write_text("end\n")
+        self.assertEqual(process.wait(), 0)
+        process.stdout.close()
 
     def test_stdin_passes_through(self):
         recording = self.record("cat", options=("--preload", "libc"), input="one\ntwo\n")
@@ -425,6 +451,20 @@ class BadDays(InteropTest):
                                 cwd=self.directory, env={**os.environ, "XDG_RUNTIME_DIR": "runtime"})
         self.assertEqual(len(self.read_complete(recording).lines), int(recording.stdout))
 
+    def test_runtime_directory_that_is_of_no_use(self):
+        """As that of the user whom somebody was before su(1)."""
+        for directory in "/proc", f"{self.directory}/{'long' * 25}":
+            recording = self.record(program("emit"), "10", name=f"trace-{len(directory)}",
+                                    env={**os.environ, "XDG_RUNTIME_DIR": directory})
+            self.assertEqual(len(self.read_complete(recording).lines), int(recording.stdout))
+
+    def test_directory_with_a_slash_behind_it(self):
+        result = plain_run(LEAT, "record", "-o", "trace/", "--shm-path", "rings", "--", program("emit"), "10",
+                           cwd=self.directory)
+        self.assertEqual((result.returncode, result.stdout), (0, "11\n"), result.stderr)
+        metadata, = (self.directory / "trace").rglob("metadata")
+        self.assertIn('trace_name = "trace"', metadata.read_text())
+
     def test_whoever_starts_it_may_ignore_the_ends_of_children(self):
         result = plain_run("env", "--ignore-signal=CHLD", *self.record_command([program("emit"), "10"]))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -478,6 +518,17 @@ class BadDays(InteropTest):
                            "disk/trace", "--", program("emit"), cwd=self.directory)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assert_one_line(result.stderr, "No space left")
+
+    @needs(has_namespaces(), "namespaces")
+    def test_disk_that_is_full_before_the_first_event(self):
+        script = 'mount -t tmpfs -o size=64k none "$1/disk" && shift && "$@"'
+        (self.directory / "disk").mkdir()
+        result = plain_run("unshare", "-m", "sh", "-c", script, "sh", str(self.directory), LEAT, "record", "-o",
+                           "disk/trace", "--", "sh", "-c", f"head -c 1M /dev/zero >disk/fill; {program('emit')} 10",
+                           cwd=self.directory)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("the trace lacks its last 11 events", result.stderr)
+        self.assertEqual(result.stderr.splitlines()[-1], "leat: nothing could be stored")
 
     def test_trace_that_is_removed(self):
         """The user is told how many events nobody will find."""
