@@ -60,6 +60,10 @@ void write_name(char* name, uint64_t number, const char* suffix) {
     memcpy(name + wire::kControlFileDigits, suffix, sizeof wire::kControlFile);
 }
 
+// What find_app_parent() has found.
+char parent_path[kMaxAppPath];
+bool has_parent = false;
+
 // `name` is that of a file.
 bool is_new_name(const char* name) { return strcmp(name + wire::kControlFileDigits, wire::kNewControlFile) == 0; }
 
@@ -234,17 +238,20 @@ bool make_room(int fd, uint64_t allocated, uint64_t size) {
     return !is_refused && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
-bool find_app_parent(char (&path)[kMaxAppPath]) {
+void find_app_parent() {
     // Whoever starts a setuid program must not choose where it keeps its files: there, the variable counts as not set.
     const char* const directory = secure_getenv(wire::kRuntimeDirectoryVariable);
-    if (directory != nullptr && directory[0] != '/') return false;
-    PathWriter writer(path);
+    has_parent = false;
+    if (directory != nullptr && directory[0] != '/') return;
+    PathWriter writer(parent_path);
     if (directory == nullptr)
         writer.add(wire::kAppDirectoryParent);
     else
         writer.add(directory).add("/").add(wire::kAppDirectoryParentBelow);
-    return writer.is_whole();
+    has_parent = writer.is_whole();
 }
+
+const char* app_parent() { return has_parent ? parent_path : nullptr; }
 
 bool app_directory_below(const char* parent, char (&path)[kMaxAppPath]) {
     return is_effective_user_trusted() && !is_of_another_namespace(parent) &&
@@ -292,8 +299,8 @@ bool AppFile::create_named(uint64_t number) {
 }
 
 bool AppFile::create(uint64_t allocated, uint64_t size) {
-    char parent[kMaxAppPath];
-    if (!find_app_parent(parent) || !app_directory_below(parent, path_) || !open_directory()) return false;
+    const char* const parent = app_parent();
+    if (parent == nullptr || !app_directory_below(parent, path_) || !open_directory()) return false;
     static bool has_looked_for_dead = false;
     if (!has_looked_for_dead) remove_some_dead_files(directory_, kDeadFilesAtStart);
     has_looked_for_dead = true;

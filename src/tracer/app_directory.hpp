@@ -10,10 +10,12 @@ namespace leat::tracer {
 // With its NUL. Where a path would be longer, there is no file.
 inline constexpr size_t kMaxAppPath = 256;
 
-// Puts the path there of the directory that has the application directories of all users. False: LEAT_RUNTIME_DIR is
-// set and names no absolute path of that length, so this process has none. Not async-signal-safe: reads the
-// environment.
-bool find_app_parent(char (&path)[kMaxAppPath]);
+// Takes over from the environment which directory has the application directories of all users: a program may change it
+// later, also under threads that look at it. Not async-signal-safe; under the RegistrationLock.
+void find_app_parent();
+// That directory. nullptr: it has not been looked for, or LEAT_RUNTIME_DIR named no absolute path of that length, so
+// this process has none.
+const char* app_parent();
 
 // Of the effective user, who may be another one next time. It may not exist yet. False: the path is too long, or the
 // user is not trusted (trust.hpp).

@@ -113,11 +113,11 @@ void find_daemons() {
     if (timeout_ms > INT32_MAX) timeout_ms = INT32_MAX;  // what poll() takes: 24 days
     set_directory(Lane::kRecorder, secure_getenv(wire::kRecorderDirectoryVariable));
 
-    char users[kMaxAppPath];
-    const bool has_any = find_app_parent(users);
+    find_app_parent();
+    const char* const users = app_parent();
     const char* const runtime = secure_getenv(wire::kRuntimeDirectoryVariable);
-    set_directory(Lane::kSystem, !has_any ? nullptr : runtime != nullptr ? runtime : wire::kSystemDirectory);
-    set_directory(Lane::kUser, has_any ? users : nullptr);
+    set_directory(Lane::kSystem, users == nullptr ? nullptr : runtime != nullptr ? runtime : wire::kSystemDirectory);
+    set_directory(Lane::kUser, users);
 }
 
 bool has_recorder() { return directories[static_cast<uint32_t>(Lane::kRecorder)][0] != '\0'; }

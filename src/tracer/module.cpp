@@ -13,6 +13,7 @@
 #include "tracer/process_page.hpp"
 #include "tracer/room_wait.hpp"
 #include "tracer/sandbox.hpp"
+#include "tracer/thread_state.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -104,8 +105,9 @@ void switch_off(const leat_module& module) {
         if (*entry != nullptr) __atomic_store_n(&(*entry)->word, &(*entry)->off, __ATOMIC_RELEASE);
 }
 
-// Without a system call: the end of the process does the rest.
+// Without a system call: the end of the process does the rest. Not in a child of vfork, whose memory is its parent's.
 void leave(leat_module& module) {
+    if (thread_state.is_shared != 0) return;
     switch_off(module);
     leave_behind(static_cast<ControlMemory*>(module.registration));
     module.registration = nullptr;
@@ -137,7 +139,7 @@ void leat_module_load(leat_module* module) {
 
 void leat_module_unload(leat_module* module) {
     if (module->is_registered == 0) return;
-    if (is_sandboxed()) return leave(*module);
+    if (ends_in_sandbox()) return leave(*module);
     // A guest that cannot execute, and ends by exit(), runs destructors in its parent's memory.
     if (is_guest()) return;
     // A signal handler ends the process, and has interrupted setuid() or a thread that loads a library.

@@ -9,16 +9,23 @@
 #include <vector>
 
 #include "support/scratch_directory.hpp"
+#include "tracer/daemon_directory.hpp"
 
 namespace leat::test {
 
-inline const int kNoRuntimeDirectory = ::setenv("LEAT_RUNTIME_DIR", "", 1);
+// As when the program begins: the tracer takes no notice of what becomes of the variable later.
+inline void set_runtime_directory(const char* value) {
+    ::setenv("LEAT_RUNTIME_DIR", value, 1);
+    tracer::find_daemons();
+}
+
+inline const bool kNoRuntimeDirectory = (set_runtime_directory(""), true);
 
 // A runtime directory of its own, as long as this lives.
 class RuntimeDirectory {
   public:
-    RuntimeDirectory() { ::setenv("LEAT_RUNTIME_DIR", directory_.path().c_str(), 1); }
-    ~RuntimeDirectory() { ::setenv("LEAT_RUNTIME_DIR", "", 1); }
+    RuntimeDirectory() { set_runtime_directory(directory_.path().c_str()); }
+    ~RuntimeDirectory() { set_runtime_directory(""); }
     RuntimeDirectory(const RuntimeDirectory&) = delete;
     RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
 

@@ -128,10 +128,10 @@ TEST_F(AppDirectory, LinkInPlaceOfTheDirectoryIsNotFollowed) {
 
 TEST_F(AppDirectory, OddVariableMeansNoFile) {
     for (const std::string& value : {std::string(), std::string("relative"), "/" + std::string(300, 'x')}) {
-        ::setenv("LEAT_RUNTIME_DIR", value.c_str(), 1);
+        test::set_runtime_directory(value.c_str());
         EXPECT_FALSE(can_create()) << value;
     }
-    ::setenv("LEAT_RUNTIME_DIR", "/nonexistent", 1);
+    test::set_runtime_directory("/nonexistent");
     EXPECT_FALSE(can_create());
 }
 
@@ -146,6 +146,14 @@ TEST_F(AppDirectory, FileTakesNoStandardDescriptor) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+}
+
+// A thread that loads a library, while another one changes the environment, would read what is freed.
+TEST_F(AppDirectory, EnvironmentIsReadOnce) {
+    ::setenv("LEAT_RUNTIME_DIR", "/nonexistent", 1);
+    AppFile file;
+    ASSERT_TRUE(file.create(4096, 8192));
+    EXPECT_EQ(fs::path(file.path()).parent_path(), runtime_.apps());
 }
 
 TEST_F(AppDirectory, FileThatSomebodyRemovedIsNotPublished) {
