@@ -102,7 +102,6 @@ class RelayConnection {
     // Reads and writes what there is. An error is the end of this connection, in words that follow "relay HOST: ".
     Result<void> run(Clock::time_point now);
     // The half of it that writes.
-    [[nodiscard]] Result<void> of_data_port(Result<void> result) const;
     Result<void> send(Clock::time_point now);
 
     // Session and chunk are made, data can flow.
@@ -122,6 +121,7 @@ class RelayConnection {
     [[nodiscard]] Clock::time_point deadline() const;
 
   private:
+    [[nodiscard]] Result<void> of_data_port(Result<void> result) const;
     enum class Step { kVersion, kConfiguration, kSession, kChunk, kReady, kClosing };
 
     // A reply that is to come.

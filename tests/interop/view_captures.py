@@ -12,7 +12,6 @@ import sys
 import tempfile
 
 
-
 def environment_of(tracer, version):
     names = ("tracer_major", "tracer_minor", "tracer_patch")
     numbers = (f"{name} = {number};" for name, number in zip(names, version.split(", ")))
