@@ -105,7 +105,8 @@ void switch_off(const leat_module& module) {
         if (*entry != nullptr) __atomic_store_n(&(*entry)->word, &(*entry)->off, __ATOMIC_RELEASE);
 }
 
-// Without a system call: the end of the process does the rest. Not in a child of vfork, whose memory is its parent's.
+// Without a system call: the end of the process does the rest, also of a library that is unloaded before, as nothing
+// tells the two apart. Not in a child of vfork, whose memory is its parent's.
 void leave(leat_module& module) {
     if (thread_state.is_shared != 0) return;
     switch_off(module);
@@ -139,7 +140,7 @@ void leat_module_load(leat_module* module) {
 
 void leat_module_unload(leat_module* module) {
     if (module->is_registered == 0) return;
-    if (ends_in_sandbox()) return leave(*module);
+    if (is_sandboxed()) return leave(*module);
     // A guest that cannot execute, and ends by exit(), runs destructors in its parent's memory.
     if (is_guest()) return;
     // A signal handler ends the process, and has interrupted setuid() or a thread that loads a library.

@@ -10,8 +10,6 @@ namespace leat::tracer {
 // Of this process or of one that it is a child of. What has a filter from the start, as in containers, is not known:
 // such filters let programs of all kinds live. Any thread; async-signal-safe.
 bool is_sandboxed();
-// And it is about to end, by exit().
-bool ends_in_sandbox();
 
 }  // namespace leat::tracer
 
