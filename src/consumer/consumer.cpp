@@ -197,8 +197,19 @@ void Consumer::sample(Stream& stream) {
     note_discards(stream);
     auto published = stream.reader.published();
     if (!published) return quarantine(stream, published.error().message + ": a traced program overwrote it");
+    if (is_ahead(published->last_timestamp))
+        return quarantine(stream, "ring's time is ahead of the clock: a traced program overwrote it");
     stream.sample = *published;
     measure(stream);
+}
+
+// What comes behind such a time would be late, in all rings; and no clock of a CPU goes so far wrong. Where the clock
+// has stopped, as for rings that outlived their machine's start, it stands at 0 and says nothing.
+bool Consumer::is_ahead(std::uint64_t time) const {
+    constexpr std::uint64_t kMaxAhead = 3'600'000'000'000;  // ns
+    if (parameters_.clock == nullptr || time < now_ + kMaxAhead) return false;
+    const std::uint64_t now = ring::clock_now(*parameters_.clock);
+    return now != 0 && time >= now + kMaxAhead;
 }
 
 void Consumer::measure(const Stream& stream) {

@@ -288,6 +288,7 @@ class Consumer {
     Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events, std::uint64_t last_timestamp);
     [[nodiscard]] std::vector<std::byte> late_records(const Stream& stream, UntrustedBytes records) const;
     [[nodiscard]] Result<void> check_there(Stream& stream, UntrustedBytes records);
+    [[nodiscard]] bool is_ahead(std::uint64_t time) const;
     void quarantine(Stream& stream, const std::string& why);
 
     std::vector<Channel> channels_;

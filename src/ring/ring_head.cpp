@@ -16,8 +16,9 @@ Result<RingHead> look_at_head(RingHeader& header) {
         const std::uint64_t next_records = load(header.next_records);
         // Every commit moves head: the same head again means that the timestamp is its own. The same next_head again
         // means that the two words of the announcement belong together.
-        if (load(header.next_head) == next_head && load(header.head) == head)
-            return RingHead{head, timestamp, committed_records(head, next_head, next_records)};
+        if (load(header.next_head) != next_head || load(header.head) != head) continue;
+        if (timestamp > kMaxTime) return corrupt("ring's time, {} ns, cannot be", timestamp);
+        return RingHead{head, timestamp, committed_records(head, next_head, next_records)};
     }
     return corrupt("ring's head does not hold still");
 }

@@ -180,6 +180,30 @@ TEST_P(HorizonTest, UnknownRingGetsNoBeacon) {
     EXPECT_EQ(output_.take_lines(), Lines{});
 }
 
+// Else what comes in all others would be late.
+TEST_P(HorizonTest, RingThatIsAheadOfTheClockIsQuarantinedAlone) {
+    constexpr std::uint64_t kHour = 3'600'000'000'000;
+    write(kNow);
+    ring_of().last_timestamp = kNow + kHour + 10'000;
+    drain_at(kNow + 5'000);
+    ASSERT_EQ(consumer_.quarantined().size(), 1U);
+    EXPECT_NE(consumer_.quarantined()[0].find("ahead of the clock"), std::string::npos) << consumer_.quarantined()[0];
+    write(kNow + 6'000, 1);
+    drain_at(kNow + 7'000);
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(times(0), (Times{whole(kNow + 6'000)}));
+}
+
+// As after a crash of everything, when the machine had been up for hours.
+TEST_P(HorizonTest, ClockThatHasStoppedSaysNothingOfARing) {
+    const std::uint64_t before = kNow + 36'000'000'000'000;
+    write(before);
+    drain_at(0);
+    EXPECT_TRUE(consumer_.quarantined().empty());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(times(0), (Times{whole(before)}));
+}
+
 // Several writers read the clock before the consumer did, and their stores became visible after its second look. Each
 // such record must get the time that readers were told, or its short header would wrap.
 TEST_P(HorizonTest, LateRecordsGetTheTimeThatWasTold) {

@@ -135,6 +135,11 @@ TEST_F(RingReaderOnLyingRing, TimeGoingBackIsRefused) {
     expect_refused("time goes back from 1000000 to 999999 ns");
 }
 
+TEST_F(RingReaderOnLyingRing, TimeThatNoClockReachesIsRefused) {
+    header_.last_timestamp = (3ULL << 61) + 1;
+    expect_refused("ring's time, 6917529027641081857 ns, cannot be");
+}
+
 TEST_F(RingReaderOnLyingRing, ConsumersHalfOfTheHeaderIsNotBelieved) {
     write("abc");
     header_.tail = 1'000'000;

@@ -197,7 +197,7 @@ TEST_P(RingWriters, TimesOfAllHeaderKindsAreReadAsTheyWereWritten) {
         for (int i = 0; i < 20'000; ++i) {
             const std::uint64_t limit = layout.gap_limit();
             const std::array<std::uint64_t, 6> gaps{0,     random() % 1'000,        random() % (2 * limit), limit - 1,
-                                                    limit, random() % (limit << 20)};
+                                                    limit, random() % (limit << 18)};
             now += gaps[random() % gaps.size()];
             rings_.at(now);
             const auto id = static_cast<std::uint32_t>(random() % (layout.all_ones() + 3));
