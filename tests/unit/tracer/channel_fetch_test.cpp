@@ -23,11 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "ring/sanitizers.hpp"
 #include "support/attached_tracer.hpp"
 #include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
-#include "support/skip.hpp"
 #include "tracer/daemon_directory.hpp"
 #include "tracer/process_page.hpp"
 #include "wire/app/app_socket.hpp"
@@ -92,19 +90,21 @@ class Recorder {
         }
     }
     void answer(wire::AppConnection& connection, std::uint32_t number, Manner manner) const {
-        const UniqueFd bad(::memfd_create("bad", MFD_CLOEXEC));
         wire::ChannelMessage message = AttachedTracer::channel_message(number);
         if (manner == Manner::kOtherNumber) message.number += 4;
         const bool is_bad = manner == Manner::kBadDescriptors;
         if (manner == Manner::kSilent || manner == Manner::kHangsUp) return;
         // On a busy machine, who asked may have given up by now.
-        (void)connection.send_channel(message, set_.fd(), is_bad ? bad.get() : clock_.fd());
+        (void)connection.send_channel(message, set_.fd(), is_bad ? bad_.get() : clock_.fd());
     }
 
     test::ScratchDirectory directory_;
     wire::AppSocket socket_ = *wire::AppSocket::listen(directory_.path());
     ring::SharedClock clock_ = *ring::SharedClock::create();
     ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), ring::clock_now(clock_.page()));
+    // There from first to last: ThreadSanitizer sees the thread close what it opens, but not how the tracer comes by
+    // its descriptors and gives them back, by calls that bypass it. One number that goes to and fro is a race to it.
+    const UniqueFd bad_{::memfd_create("bad", MFD_CLOEXEC)};
     UniqueFd end_{::eventfd(0, EFD_CLOEXEC)};
     std::atomic<Manner> manner_{Manner::kAnswers};
     std::atomic<int> requests_{0};
@@ -382,10 +382,6 @@ TEST_F(ChannelFetch, GuestDoesNotAsk) {
 
 // Otherwise each of their events would map a channel and displace another.
 TEST_F(ChannelFetch, MoreChannelsThanAProcessKeepsAreNotFetchedInTurn) {
-#ifdef LEAT_THREAD_SANITIZER
-    // It does not see how a descriptor's number goes from one thread to the other, by calls that bypass it.
-    LEAT_NEEDS(false, "sanitizers");
-#endif
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t i = 0; i < kMaxChannels + 5; ++i) numbers.push_back(AttachedTracer::next_number());
     for (int turn = 0; turn < 3; ++turn)
