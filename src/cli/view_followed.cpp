@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -89,8 +91,20 @@ class GrowingTraces {
         fs::path directory;
         std::unique_ptr<FollowedTrace> trace;
     };
+    // What was at or below a root when we looked. A relay puts the next chunk in the place of one that was cleared,
+    // with all names that it had: it is another directory.
+    using Listing = std::map<fs::path, std::optional<viewer::FileIdentity>>;
+    static Listing list(const fs::path& root) {
+        Listing listing;
+        for (fs::path& directory : trace::find_directories(root)) {
+            const auto identity = viewer::FileIdentity::of(directory);
+            listing.emplace(std::move(directory), identity);
+        }
+        return listing;
+    }
+
     struct Watched {
-        std::vector<fs::path> directories{};
+        Listing directories{};
         bool is_all = false;  // we hear of everything that is created at or below the root
     };
     // Directories that come after a listing, and before they are watched, are in the next listing. Somebody may make
@@ -99,9 +113,9 @@ class GrowingTraces {
         constexpr int kMostListings = 16;
         Watched watched;
         for (int i = 0; i < kMostListings && !watched.is_all && !stop_->has_come(); ++i) {
-            std::vector<fs::path> now = trace::find_directories(root);
+            Listing now = list(root);
             watched.is_all = now == watched.directories;
-            for (const fs::path& directory : now) watch_.add_directory(directory);
+            for (const fs::path& directory : std::views::keys(now)) watch_.add_directory(directory);
             watched.directories = std::move(now);
         }
         return watched;
@@ -126,7 +140,7 @@ class GrowingTraces {
     Result<Found> look(const fs::path& root) {
         const auto [directories, is_watched] = watch(root);
         // While others are open, nobody asks.
-        const bool is_expected = traces_.empty() && std::ranges::any_of(directories, is_on_its_way);
+        const bool is_expected = traces_.empty() && std::ranges::any_of(std::views::keys(directories), is_on_its_way);
         const auto found = trace::find_trace_directories(root);
         // What we followed may be gone by now: it was cleared, or ended before its metadata came.
         const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
@@ -146,7 +160,7 @@ class GrowingTraces {
             }
             is_any_new = true;
         }
-        const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
+        const bool is_all = (!is_any_new && !traces_.empty()) || list(root) == directories;
         return Found{.is_all = is_watched && is_all, .is_expected = is_expected};
     }
 

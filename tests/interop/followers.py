@@ -11,8 +11,8 @@ import subprocess
 
 from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
 from session_daemons import RelayedTest, as_user
-from support import (IS_WHOLE, LEAT, PATIENCE, can_be_two_users, is_described, main, needs, outside_gate, state_of,
-                     stop_process, wait_until)
+from support import (IS_WHOLE, LEAT, PATIENCE, Held, can_be_two_users, has, is_described, main, needs, outside_gate,
+                     state_of, stop_process, wait_until)
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 OTHER = 1000  # who is not root
@@ -282,6 +282,31 @@ class OfARelay(FollowerTest):
                 self.wait_for_numbers([1, 2, 3])
                 self.assert_ends()
 
+    @needs(has("strace"), "strace")
+    def test_chunk_that_it_looks_at_gives_way_to_the_next(self):
+        """Which has all its names, and no metadata yet: more will come."""
+        self.followed("way")
+        self.producer.rotate(1)
+        wait_until(lambda: not self.open_files(), "it does not leave the old chunk")
+        wait_until(lambda: state_of(self.follower.pid) == "S", "it does not wait")
+        stop_process(self.follower.pid)
+        self.producer.close_chunk(0, DELETE_CHUNK)
+        self.producer.send_metadata(METADATA)
+        part, = self.relay.parts("way")
+        wait_until(lambda: is_described(part), "there is no metadata")
+        metadata = next(part.rglob("metadata"))
+        held = Held(self, self.follower.pid, "newfstatat", "-P", str(metadata))
+        self.follower.send_signal(signal.SIGCONT)
+        held.wait()
+        self.producer.rotate(2)
+        self.producer.close_chunk(1, DELETE_CHUNK)
+        self.assertTrue(metadata.parent.exists())
+        held.let_go()
+        self.producer.send_metadata(METADATA)
+        self.producer.push([(30, 3)])
+        self.wait_for_numbers([1, 2, 3])
+        self.assert_ends()
+
     def test_session_is_cleared(self):
         _, running = self.begun_over_relay("live")
         part, = self.relay.parts("web")
@@ -442,7 +467,10 @@ class RandomSequences(FollowerTest):
                 try:
                     sequence.run(25)
                 except (AssertionError, TimeoutError) as error:
-                    raise AssertionError(f"after {', '.join(sequence.done)}: {error}") from error
+                    self.follower.kill()
+                    said = self.follower.communicate()[1]
+                    raise AssertionError(f"after {', '.join(sequence.done)}: {error}; printed: {self.numbers()}, expected: "
+                                         f"{sequence.expected}; the follower: {said!r}") from error
 
 
 if __name__ == "__main__":

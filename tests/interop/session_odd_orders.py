@@ -13,8 +13,8 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import Commanded, RestartTest, SessionDaemon, as_user, by_reason, discarded, elapsed
-from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process, wait_until,
-                     without_sanitizers)
+from support import (LEAT, PATIENCE, Held, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process,
+                     wait_until, without_sanitizers)
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -845,17 +845,11 @@ class KilledInBetween(OddOrders):
 
     def kill_at_rmdir(self, daemon, action):
         """Kills the daemon where it has removed a directory, and before it does anything else."""
-        log = self.directory / "strace"
-        strace = subprocess.Popen(["strace", "-f", "-qq", "-p", str(daemon.process.pid), "-e", "trace=rmdir", "-e",
-                                   f"inject=rmdir:delay_exit={int(PATIENCE * 1e6)}:when=1", "-o", str(log)])
-        self.addCleanup(strace.wait)
-        self.addCleanup(strace.kill)
-        status = pathlib.Path(f"/proc/{daemon.process.pid}/status")
-        wait_until(lambda: "TracerPid:\t0" not in status.read_text(), "strace does not attach")
+        held = Held(self, daemon.process.pid, "rmdir")
         action()
-        wait_until(lambda: log.exists() and "rmdir" in log.read_text(), "nothing is removed")
+        held.wait()
         daemon.send_signal(signal.SIGKILL)
-        strace.kill()
+        held.let_go()
         self.kill(daemon)
 
 

@@ -372,6 +372,27 @@ def stop_process(pid):
     wait_until(stands_still, "it does not stand still")
 
 
+class Held:
+    """A process that is to stand where it has made a system call for the first time from now on, as strace(1) sees it:
+    `options` say which call."""
+
+    def __init__(self, test, pid, call, *options):
+        self.log = test.directory / f"strace-{pid}"
+        self.call = call
+        self.strace = subprocess.Popen(["strace", "-f", "-qq", "-p", str(pid), "-e", f"trace={call}", "-e",
+                                        f"inject={call}:delay_exit={int(PATIENCE * 1e6)}:when=1", *options, "-o", self.log])
+        test.addCleanup(self.let_go)
+        status = pathlib.Path(f"/proc/{pid}/status")
+        wait_until(lambda: "TracerPid:\t0" not in status.read_text(), "strace does not attach")
+
+    def wait(self):
+        wait_until(lambda: self.log.exists() and self.call in self.log.read_text(), f"{self.call} is not called")
+
+    def let_go(self):
+        self.strace.kill()
+        self.strace.wait()
+
+
 def cpu_seconds_of(pid):
     user, system = fields_of(pid)[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
