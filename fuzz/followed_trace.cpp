@@ -98,9 +98,9 @@ class GrowingTrace {
 class Follower {
   public:
     explicit Follower(const fs::path& directory) : sink_({}, std::nullopt, null(), null()) {
-        auto trace = viewer::FollowedTrace::open(directory, 0, merge_, [](const std::string&) {});
-        LEAT_CHECK(trace && *trace != nullptr);
-        trace_ = *std::move(trace);
+        auto opened = viewer::FollowedTrace::open(directory, 0, merge_, [](const std::string&) {});
+        LEAT_CHECK(opened && opened->trace != nullptr);
+        trace_ = std::move(opened->trace);
     }
 
     void advance() {

@@ -1,5 +1,6 @@
 // `leat view --follow DIR`: traces on disk, while they are written.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -51,7 +52,19 @@ class GrowingTraces {
             has_seen_all_ &= found.is_all;
         }
         has_looked_ = true;
+        last_look_ = Clock::now();
         return is_expected || !traces_.empty();
+    }
+
+    // A trace that begins beside those that are open is not to wait until they have no more to say. Returns whether
+    // there is one.
+    Result<bool> look_if_told() {
+        constexpr std::chrono::milliseconds kPeriod{500};  // as a wait that nobody ends
+        if (traces_.empty() || is_alone()) return false;
+        if (!watch_.take_events() && Clock::now() - last_look_ < kPeriod) return false;
+        const std::size_t before = traces_.size();
+        LEAT_TRY(look());
+        return traces_.size() > before;
     }
 
     // Returns whether there was anything new.
@@ -71,9 +84,7 @@ class GrowingTraces {
 
     // We can sleep on one lock at a time, and it says nothing about other traces.
     Result<void> wait() {
-        const bool is_alone =
-            has_seen_all_ && roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
-        if (is_alone && !traces_.empty()) return traces_.front().trace->wait();
+        if (is_alone() && !traces_.empty()) return traces_.front().trace->wait();
         // Where there is none, the caller looks.
         if (watch_.wait(stop_->fd()) && !traces_.empty()) LEAT_TRY(look());
         return {};
@@ -87,6 +98,12 @@ class GrowingTraces {
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
   private:
+    using Clock = std::chrono::steady_clock;
+
+    [[nodiscard]] bool is_alone() const {
+        return has_seen_all_ && roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
+    }
+
     struct Growing {
         fs::path directory;
         std::unique_ptr<FollowedTrace> trace;
@@ -142,26 +159,33 @@ class GrowingTraces {
         // While others are open, nobody asks.
         const bool is_expected = traces_.empty() && std::ranges::any_of(std::views::keys(directories), is_on_its_way);
         const auto found = trace::find_trace_directories(root);
+        if (!found && may_come_later(found.error())) return Found{.is_all = true, .is_expected = true};
         // What we followed may be gone by now: it was cleared, or ended before its metadata came.
         const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
-        if (!found && !(found.error().kind == ErrorKind::kNotFound && may_be_empty))
-            return tl::unexpected(found.error());
+        const bool is_gone = !found && (found.error().kind == ErrorKind::kNotFound || !viewer::FileIdentity::of(root));
+        if (!found && !(is_gone && may_be_empty)) return tl::unexpected(found.error());
         bool is_any_new = false;
         const trace::TraceDirectories there = found.value_or(trace::TraceDirectories());
         if (there.paths.empty() && !may_be_empty) return tl::unexpected(trace::denied_error(there.denied.front()));
         note_denied(there.denied);
         for (const fs::path& directory : there.paths) {
             if (is_known(directory)) continue;
+            const auto identity = viewer::FileIdentity::of(directory);
             if (auto opened = open(directory); !opened) {
+                if (may_come_later(opened.error())) return Found{.is_all = true, .is_expected = true};
                 if (directory == root) return wrap(directory.string(), std::move(opened).error());
                 give_up(directory, opened.error());
-                if (const auto identity = viewer::FileIdentity::of(directory))
-                    known_.insert_or_assign(directory, *identity);
+                if (identity) known_.insert_or_assign(directory, *identity);
             }
             is_any_new = true;
         }
         const bool is_all = (!is_any_new && !traces_.empty()) || list(root) == directories;
         return Found{.is_all = is_watched && is_all, .is_expected = is_expected};
+    }
+
+    // Those that are open will give descriptors back: it is tried again, in silence.
+    [[nodiscard]] bool may_come_later(const Error& error) const {
+        return error.kind == ErrorKind::kDiskFull && !traces_.empty();
     }
 
     void note_denied(std::span<const fs::path> directories) {
@@ -170,18 +194,16 @@ class GrowingTraces {
     }
 
     Result<void> open(const fs::path& directory) {
-        auto trace = FollowedTrace::open(directory, seen_.size(), printer_->merge(), print_warning, has_looked_);
-        if (!trace) return tl::unexpected(std::move(trace).error());
-        if (*trace == nullptr) {
-            if (!has_looked_) leave_out(directory);
-            return {};
-        }
-        const viewer::FileIdentity identity = (*trace)->identity();
+        auto opened = FollowedTrace::open(directory, seen_.size(), printer_->merge(), print_warning, has_looked_);
+        if (!opened) return tl::unexpected(std::move(opened).error());
+        if (opened->finished) leave_out(directory, *opened->finished);
+        if (opened->trace == nullptr) return {};
+        const viewer::FileIdentity identity = opened->trace->identity();
         known_.insert_or_assign(directory, identity);
         // A rotation gives it another name.
         if (!seen_.insert(identity).second) return {};
         watch_.add_file(directory / trace::kSyncFileName);
-        traces_.push_back({directory, *std::move(trace)});
+        traces_.push_back({directory, std::move(opened->trace)});
         return {};
     }
 
@@ -192,11 +214,9 @@ class GrowingTraces {
     }
 
     // It was finished before we came.
-    void leave_out(const fs::path& directory) {
-        const auto identity = viewer::FileIdentity::of(directory);
-        if (!identity) return;
-        known_.insert_or_assign(directory, *identity);
-        if (seen_.insert(*identity).second) ++finished_;
+    void leave_out(const fs::path& directory, const viewer::FileIdentity& identity) {
+        known_.insert_or_assign(directory, identity);
+        if (seen_.insert(identity).second) ++finished_;
     }
 
     std::vector<fs::path> roots_;
@@ -209,6 +229,7 @@ class GrowingTraces {
     std::set<viewer::FileIdentity> seen_;             // that are or were followed, or were finished before we came
     bool has_looked_ = false;
     bool has_seen_all_ = false;  // when it looked last
+    Clock::time_point last_look_{};
     std::vector<Growing> traces_;
     std::size_t finished_ = 0;
     std::uint64_t cut_short_ = 0;
@@ -229,7 +250,8 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
         print_warning("traces that are finished are not shown: leat view without --follow shows them");
     while (!stop.has_come() && !printer.is_closed() && may_go_on) {
         warn_of_denied(traces.take_denied());
-        const bool is_new = traces.advance();
+        bool is_new = traces.advance();
+        if (LEAT_TRY(traces.look_if_told())) is_new = traces.advance() || is_new;
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
         may_go_on = !traces.empty() || LEAT_TRY(traces.look());

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
 """A follower of a session's directory prints each event once and in order, whatever is rotated and cleared meanwhile."""
-import contextlib
 import os
-import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
 
 from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
 from session_daemons import RelayedTest, as_user
-from support import (IS_WHOLE, LEAT, PATIENCE, Held, can_be_two_users, has, is_described, main, needs, outside_gate,
-                     state_of, stop_process, wait_until)
+from support import (IS_WHOLE, LEAT, PATIENCE, Held, can_be_two_users, has, is_described, main, needs,
+                     open_files_of, outside_gate, state_of, stop_process, wait_until)
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 OTHER = 1000  # who is not root
@@ -238,11 +237,7 @@ class OfARelay(FollowerTest):
 
     def open_files(self):
         """Those of traces that the follower has open."""
-        found = []
-        for entry in pathlib.Path(f"/proc/{self.follower.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                found.append(os.readlink(entry))
-        return [path for path in found if path.startswith(str(self.relay.output))]
+        return [path for path in open_files_of(self.follower.pid) if path.startswith(str(self.relay.output))]
 
     def assert_ends(self):
         self.producer.finish()
@@ -305,6 +300,36 @@ class OfARelay(FollowerTest):
         self.producer.send_metadata(METADATA)
         self.producer.push([(30, 3)])
         self.wait_for_numbers([1, 2, 3])
+        self.assert_ends()
+
+    def test_old_chunk_gets_packets_when_the_next_has_begun(self):
+        """Those of before the rotation, which come by another connection."""
+        self.followed("ahead")
+        wait_until(lambda: state_of(self.follower.pid) == "S", "it does not wait")
+        stop_process(self.follower.pid)
+        self.producer.rotate(1, ahead=2)
+        self.producer.send_metadata(METADATA)
+        self.follower.send_signal(signal.SIGCONT)
+        wait_until(lambda: any("-1/" in path for path in self.open_files()), "it does not find the next chunk")
+        for n in 3, 4, 5:
+            wait_until(lambda: state_of(self.follower.pid) == "S", "it does not wait")
+            self.producer.push([(10 * n, n)])
+        self.wait_for_numbers([1, 2, 3, 4, 5])
+        self.assert_ends()
+
+    def test_next_chunk_for_which_there_is_no_descriptor_comes_later(self):
+        """What is open is followed meanwhile."""
+        self.followed("scarce")
+        pid = self.follower.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (2 + max(map(int, os.listdir(f"/proc/{pid}/fd"))), limits[1]))
+        self.producer.rotate(1, ahead=1)
+        self.producer.send_metadata(METADATA)
+        self.producer.push([(30, 3)])
+        self.wait_for_numbers([1, 2, 3])
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        self.producer.push([(40, 4)])
+        self.wait_for_numbers([1, 2, 3, 4])
         self.assert_ends()
 
     def test_session_is_cleared(self):
@@ -372,7 +397,8 @@ class Sequence:
         self.producer.start(session=f"sequence-{seed}")
         directory, = test.relay.parts(f"sequence-{seed}")
         self.next = 0
-        self.chunk, self.is_old_open = 0, False
+        self.chunk, self.is_old_open, self.is_old_cleared = 0, False, False
+        self.ahead = 0  # packets that the old chunk still gets
         self.has_metadata, self.has_events = True, False
         self.is_stopped = False
         self.expected, self.may_be_missing = [], set()
@@ -386,17 +412,23 @@ class Sequence:
         self.producer.push([(n + 1, n) for n in numbers])
         self.next = numbers.stop
         self.expected += numbers
-        self.has_events = True
+        if self.ahead == 0:
+            self.has_events = True
+            return
+        self.ahead -= 1
+        if self.is_old_cleared:
+            self.may_be_missing |= set(numbers)
 
     def may_rotate(self):
         """What has no metadata when its chunk ends, nobody can read."""
-        return not self.is_old_open and (self.has_metadata or not self.has_events)
+        return not self.is_old_open and self.ahead == 0 and (self.has_metadata or not self.has_events)
 
     def rotate(self):
         self.producer.wait_until_stored()
         self.chunk += 1
-        self.producer.rotate(self.chunk)
-        self.is_old_open = True
+        self.ahead = self.random.randrange(3) if self.has_metadata else 0
+        self.producer.rotate(self.chunk, self.ahead)
+        self.is_old_open, self.is_old_cleared = True, False
         self.has_metadata = self.has_events = False
 
     def send_metadata(self):
@@ -406,7 +438,7 @@ class Sequence:
     def clear(self):
         self.may_be_missing |= set(self.expected) - set(self.test.numbers())
         self.producer.close_chunk(self.chunk - 1, DELETE_CHUNK)
-        self.is_old_open = False
+        self.is_old_open, self.is_old_cleared = False, True
 
     def archive(self):
         self.producer.close_chunk(self.chunk - 1, MOVE_CHUNK)
@@ -437,7 +469,7 @@ class Sequence:
         if self.is_old_open:
             found += [self.clear, self.archive]
         found.append(self.go_on if self.is_stopped else self.stop)
-        if self.has_metadata and not self.is_stopped:
+        if self.has_metadata and self.ahead == 0 and not self.is_stopped:
             found.append(self.catch_up)
         return found
 
@@ -450,6 +482,8 @@ class Sequence:
             self.send_metadata()
         if self.is_stopped:
             self.go_on()
+        while self.ahead > 0:
+            self.push()
         self.catch_up()
         self.producer.finish()
         errors = self.test.end()

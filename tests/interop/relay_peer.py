@@ -178,10 +178,10 @@ class Producer(Link):
     def send_metadata(self, text):
         self.send(control_message(SEND_METADATA, struct.pack(">QI", self.metadata, 0) + text))
 
-    def rotate(self, chunk):
-        """Everything goes on in this chunk, whose metadata is still to be sent."""
+    def rotate(self, chunk, ahead=0):
+        """Everything goes on in this chunk, whose metadata is still to be sent, and the data after so many more packets."""
         assert self.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", chunk, 1_600_000_000 + chunk, 0)) == OK
-        positions = [(self.metadata, 0), *self.numbers.items()]
+        positions = [(self.metadata, 0), *((stream, number + ahead) for stream, number in self.numbers.items())]
         payload = struct.pack(">IB7xQ", len(positions), 1, chunk) + b"".join(struct.pack(">QQ", *at) for at in positions)
         assert self.code(ROTATE_STREAMS, payload) == OK
 

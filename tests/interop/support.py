@@ -1,4 +1,5 @@
 """The common part of the interop tests: recording a program, and reading the trace with every reader there is."""
+import contextlib
 import ctypes
 import faulthandler
 import functools
@@ -382,8 +383,9 @@ class Held:
         self.strace = subprocess.Popen(["strace", "-f", "-qq", "-p", str(pid), "-e", f"trace={call}", "-e",
                                         f"inject={call}:delay_exit={int(PATIENCE * 1e6)}:when=1", *options, "-o", self.log])
         test.addCleanup(self.let_go)
-        status = pathlib.Path(f"/proc/{pid}/status")
-        wait_until(lambda: "TracerPid:\t0" not in status.read_text(), "strace does not attach")
+        threads = pathlib.Path(f"/proc/{pid}/task")
+        wait_until(lambda: all("TracerPid:\t0\n" not in (thread / "status").read_text() for thread in threads.iterdir()),
+                   "strace does not attach")
 
     def wait(self):
         wait_until(lambda: self.log.exists() and self.call in self.log.read_text(), f"{self.call} is not called")
@@ -391,6 +393,15 @@ class Held:
     def let_go(self):
         self.strace.kill()
         self.strace.wait()
+
+
+def open_files_of(pid):
+    """What its descriptors lead to; it may close them meanwhile."""
+    found = []
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(entry))
+    return found
 
 
 def cpu_seconds_of(pid):

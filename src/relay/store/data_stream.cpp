@@ -12,7 +12,7 @@ DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirec
       directory_(std::move(directory)),
       files_(std::in_place, parameters_.files, directory_, chunk, 0, parameters_.take_place),
       pairs_(parameters_.transport) {
-    directory_->enter(*chunk);
+    directory_->enter(*chunk, parameters_.files.trace_id);
 }
 
 DataStream::~DataStream() {
@@ -310,7 +310,7 @@ Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t
     if (is_finished_) return {};
     if (rotation_) return unsupported("stream {} is being rotated already", parameters_.id);
     // From now on, so that the chunk is not complete before the stream has come and left.
-    if (chunk != nullptr) directory_->enter(*chunk);
+    if (chunk != nullptr) directory_->enter(*chunk, parameters_.files.trace_id);
     rotation_.emplace(std::move(chunk), packet_seq_num);
     is_unflushed_ = true;
     const auto committed = commit(now);
@@ -359,7 +359,7 @@ Result<void> DataStream::switch_chunk() {
     }
     if (files_) {
         files_->finish();
-        directory_->leave(files_->chunk());
+        directory_->leave(files_->chunk(), parameters_.files.trace_id);
     }
     files_ = std::move(next);
     rotation_.reset();
@@ -443,11 +443,11 @@ Result<void> DataStream::finish() {
         if (!flushed) log("stream {}: {}", parameters_.id, flushed.error().message);
         show();
         files_->finish();
-        directory_->leave(files_->chunk());
+        directory_->leave(files_->chunk(), parameters_.files.trace_id);
         next_file_ = files_->next_number();
         files_.reset();
     }
-    if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk());
+    if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk(), parameters_.files.trace_id);
     rotation_.reset();
     if (refused_packets_ > 1) log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
     if (removed_packets_ != 0)

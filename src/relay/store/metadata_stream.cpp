@@ -42,9 +42,9 @@ Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     // First: by the metadata a trace is known, and then it can be followed.
     trace::SyncWriter sync = LEAT_TRY(trace::SyncWriter::create(trace.directory.fd()));
     UniqueFd file = LEAT_TRY(new_file(trace.directory));
-    directory_->enter(*chunk);
+    directory_->enter_metadata(*chunk, trace_id_);
     leave();
-    followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
+    followed_.emplace(Followed{{std::move(trace.directory), std::move(sync)}});
     begin(std::move(file));
     place_ = Place{chunk, std::move(trace.path)};
     chunk_ = std::move(chunk);
@@ -78,7 +78,8 @@ Result<void> MetadataStream::end_message() {
 }
 
 Result<void> MetadataStream::give_name() {
-    LEAT_TRY(followed_->directory.rename(kNewFileName, followed_->directory, kFileName));
+    const ConfinedDirectory& directory = followed_->place.directory;
+    LEAT_TRY(directory.rename(kNewFileName, directory, kFileName));
     is_hidden_ = false;
     return {};
 }
@@ -103,7 +104,7 @@ void MetadataStream::show() {
 Result<void> MetadataStream::reset() {
     const std::lock_guard lock(mutex_);
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
-    begin(LEAT_TRY(new_file(followed_->directory)));
+    begin(LEAT_TRY(new_file(followed_->place.directory)));
     return {};
 }
 
@@ -131,7 +132,7 @@ void MetadataStream::publish(std::uint64_t horizon) {
     if (!followed_ || (horizon <= followed_->horizon && size_ == followed_->size)) return;
     followed_->horizon = std::max(followed_->horizon, horizon);
     followed_->size = size_;
-    const auto published = followed_->sync.publish(followed_->horizon, size_);
+    const auto published = followed_->place.sync.publish(followed_->horizon, size_);
     if (!published) log("{}: {}", path_, published.error().message);
 }
 
@@ -142,14 +143,12 @@ void MetadataStream::leave() {
     written_ = size_;
     // Its producer was killed before it sent any, perhaps in the middle of a rotation; or the name is still to be had.
     if (is_hidden_) {
-        const auto done = written_ == 0 ? followed_->directory.remove(kNewFileName) : give_name();
+        const auto done = written_ == 0 ? followed_->place.directory.remove(kNewFileName) : give_name();
         if (!done) log("{}: {}", path_, done.error().message);
     }
-    // For those who follow the directory, the session has ended.
-    (void)followed_->directory.remove(trace::kSyncFileName);
-    followed_.reset();
     file_.reset();
-    directory_->leave(*chunk_);
+    directory_->leave_metadata(*chunk_, trace_id_, std::move(followed_->place));
+    followed_.reset();
     chunk_.reset();
 }
 

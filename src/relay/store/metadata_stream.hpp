@@ -121,8 +121,7 @@ class MetadataStream {
     std::optional<Place> place_{};  // where the file is
     std::shared_ptr<const UniqueFd> file_{};
     struct Followed {
-        ConfinedDirectory directory;
-        trace::SyncWriter sync;
+        SyncPlace place;
         std::uint64_t horizon = 0;
         std::uint64_t size = 0;
     };

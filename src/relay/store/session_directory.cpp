@@ -98,7 +98,7 @@ Result<std::string> SessionDirectory::close_chunk(const wire::CloseTraceChunk& r
                     .path;
         chunk->close = request;
         if (is_move(request)) has_rotated_ = true;
-        if (chunk->writers == 0) finish(*chunk);
+        if (chunk->writers.empty()) finish(*chunk);
     }
     return path_of(chunk->closed_path);
 }
@@ -114,14 +114,36 @@ std::shared_ptr<TraceChunk> SessionDirectory::find(std::uint64_t id) const {
     return found == chunks_.end() ? nullptr : found->second;
 }
 
-void SessionDirectory::enter(TraceChunk& chunk) {
+void SessionDirectory::enter(TraceChunk& chunk, std::uint64_t trace_id) {
     const std::lock_guard lock(mutex_);
-    ++chunk.writers;
+    ++chunk.writers[trace_id].count;
 }
 
-void SessionDirectory::leave(TraceChunk& chunk) {
+void SessionDirectory::enter_metadata(TraceChunk& chunk, std::uint64_t trace_id) {
     const std::lock_guard lock(mutex_);
-    if (--chunk.writers == 0 && chunk.close) finish(chunk);
+    TraceChunk::Writers& writers = chunk.writers[trace_id];
+    ++writers.count;
+    writers.left.reset();  // its name is the new one's
+}
+
+void SessionDirectory::leave(TraceChunk& chunk, std::uint64_t trace_id) {
+    const std::lock_guard lock(mutex_);
+    leave_locked(chunk, trace_id);
+}
+
+void SessionDirectory::leave_metadata(TraceChunk& chunk, std::uint64_t trace_id, SyncPlace sync) {
+    const std::lock_guard lock(mutex_);
+    chunk.writers[trace_id].left.emplace(std::move(sync));
+    leave_locked(chunk, trace_id);
+}
+
+void SessionDirectory::leave_locked(TraceChunk& chunk, std::uint64_t trace_id) {
+    const auto writers = chunk.writers.find(trace_id);
+    if (--writers->second.count != 0) return;
+    // For those who follow the directory, the trace has ended.
+    if (writers->second.left) (void)writers->second.left->directory.remove(trace::kSyncFileName);
+    chunk.writers.erase(writers);
+    if (chunk.writers.empty() && chunk.close) finish(chunk);
 }
 
 // A peer names any path; nothing that lies there already is touched. "ust/uid/1000" thus becomes "ust-2/uid/1000" if

@@ -15,13 +15,26 @@
 #include "relay/store/confined_directory.hpp"
 #include "relay/store/disk_sync.hpp"
 #include "relay/store/file_guard.hpp"
+#include "trace/sync_file.hpp"
 #include "wire/ingest/relay_messages.hpp"
 
 namespace leat::relay {
 
+// By this, readers of a trace's directory know that more may come: docs/formats/sync-file.md.
+struct SyncPlace {
+    ConfinedDirectory directory;
+    trace::SyncWriter sync;
+};
+
 // A stretch of a session that is a trace of its own, in a directory of its own once the session has been rotated.
 // Made and kept by SessionDirectory.
 struct TraceChunk {
+    // The streams of a trace that write into the chunk, or will.
+    struct Writers {
+        std::uint64_t count = 0;
+        std::optional<SyncPlace> left{};  // by its metadata: packets of before may still be on their way
+    };
+
     std::uint64_t id = 0;
     std::uint64_t creation_time = 0;                // s since the epoch
     std::string path{};                             // below the session's directory; empty: that itself
@@ -30,7 +43,7 @@ struct TraceChunk {
     std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
     std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
     std::set<std::string> places{};                 // the same, of all
-    std::uint64_t writers = 0;                      // streams that write into it, or will
+    std::map<std::uint64_t, Writers> writers{};     // by the trace's id; none has no entry
     std::optional<wire::CloseTraceChunk> close{};
     std::string closed_path{};            // where it goes then
     std::atomic<bool> is_deleted{false};  // any thread
@@ -81,8 +94,11 @@ class SessionDirectory {
     [[nodiscard]] std::shared_ptr<TraceChunk> find(std::uint64_t id) const;
 
     // A stream writes into the chunk from now on, or will; or does no more.
-    void enter(TraceChunk& chunk);
-    void leave(TraceChunk& chunk);
+    void enter(TraceChunk& chunk, std::uint64_t trace_id);
+    void leave(TraceChunk& chunk, std::uint64_t trace_id);
+    // The metadata of a trace has a new sync file there, or leaves its own to the streams that are still there.
+    void enter_metadata(TraceChunk& chunk, std::uint64_t trace_id);
+    void leave_metadata(TraceChunk& chunk, std::uint64_t trace_id, SyncPlace sync);
     // The directory of a trace in the chunk; made at the first call, under another name if `path` is taken.
     struct TracePlace {
         ConfinedDirectory directory;
@@ -102,6 +118,7 @@ class SessionDirectory {
     [[nodiscard]] std::string path_of(const std::string& path) const {
         return path.empty() ? path_ : path_ + "/" + path;
     }
+    void leave_locked(TraceChunk& chunk, std::uint64_t trace_id);
     [[nodiscard]] bool goes_to_archives(const wire::CloseTraceChunk& request) const;
     static Result<std::string> make_parent(TraceChunk& chunk, const std::string& name);
     void sync(const ConfinedDirectory& directory) const;

@@ -22,10 +22,11 @@ class DirectoryWatch {
     // Waits until something happens, `stop_fd` becomes readable, or a signal comes. Returns whether a file may have
     // been created.
     bool wait(int stop_fd);
+    // The same of what has happened until now.
+    bool take_events();
 
   private:
     void add(const std::filesystem::path& path, std::uint32_t events);
-    bool take_events();
 
     UniqueFd fd_;
     bool is_blind_ = false;  // something could not be watched

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,14 @@ std::optional<FileIdentity> identity_of(int directory, const char* name, int fla
     return FileIdentity{.device = gnu_dev_makedev(status.stx_dev_major, status.stx_dev_minor),
                         .inode = status.stx_ino,
                         .birth_ns = has_birth ? status.stx_btime.tv_sec * kPerSecond + status.stx_btime.tv_nsec : 0};
+}
+
+// By the clock that files are stamped by, which goes in steps of ms: what is made after it has gone on has a later
+// birth.
+std::int64_t file_time_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec * INT64_C(1'000'000'000) + now.tv_nsec;
 }
 
 }  // namespace
@@ -61,7 +70,7 @@ Result<bool> FollowedFile::open_data() {
 
 void FollowedFile::close() {
     data_ = UniqueFd();
-    if (identity_.birth_ns != 0) index_ = UniqueFd();
+    if (identity_.birth_ns != 0 && identity_.birth_ns < file_time_now()) index_ = UniqueFd();
 }
 
 Result<std::optional<ctf::IndexEntry>> FollowedFile::entry() { return entry_at(position_); }

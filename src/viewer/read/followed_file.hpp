@@ -18,7 +18,7 @@
 namespace leat::viewer {
 
 // Which file or directory it is, whatever its name. As long as somebody has it open, no other has the same identity;
-// afterwards none has on file systems that know when it was made.
+// afterwards none has on file systems that know when it was made, but those made in the same tick of a few ms.
 struct FileIdentity {
     dev_t device = 0;
     ino_t inode = 0;
@@ -59,7 +59,7 @@ class FollowedFile {
     // -1 before open_data() and after close().
     [[nodiscard]] int data() const { return data_.get(); }
     // Call this at the end of the data: nothing more is read. The index stays open where its inode might be reused for
-    // a later file, and nobody could tell.
+    // a later file, and nobody could tell: on file systems without births, or if it has just been born.
     void close();
 
   private:

@@ -22,10 +22,10 @@ constexpr std::uint64_t kMaxPacketSize = 256U << 20U;
 
 }  // namespace
 
-Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
-                                                           LiveMerge& merge, Warn warn, bool is_finished_wanted) {
+Result<FollowedTrace::Opened> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
+                                                  LiveMerge& merge, Warn warn, bool has_begun_since) {
     UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd.is_open() && errno == ENOENT) return nullptr;
+    if (!fd.is_open() && errno == ENOENT) return Opened{};
     if (!fd.is_open()) return io_error("cannot open the directory");
     const fs::path place = fmt::format("/proc/self/fd/{}", fd.get());
     // The writer may end, and remove the sync file, or both files, between any two of our steps.
@@ -33,13 +33,15 @@ Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& direc
     std::error_code ignored;
     if (!sync && !fs::exists(place / trace::kSyncFileName, ignored)) sync = std::optional<trace::SyncReader>();
     auto metadata = open_for_reading(place / trace::kMetadataFile);
-    if (!metadata && !fs::exists(place / trace::kMetadataFile, ignored)) return nullptr;
+    if (!metadata && !fs::exists(place / trace::kMetadataFile, ignored)) return Opened{};
+    if (!metadata) metadata = open_for_reading(place / trace::kMetadataFile);  // it has come just now
     if (!sync) return tl::unexpected(std::move(sync).error());
-    if (!is_finished_wanted && (!*sync || (*sync)->is_writer_gone())) return nullptr;
-    std::unique_ptr<FollowedTrace> trace(
-        new FollowedTrace(directory, std::move(fd), trace_number, *std::move(sync), merge, std::move(warn)));
+    if (!has_begun_since && (!*sync || (*sync)->is_writer_gone()))
+        return Opened{.trace = nullptr, .finished = FileIdentity::of(fd.get())};
+    std::unique_ptr<FollowedTrace> trace(new FollowedTrace(directory, std::move(fd), trace_number, *std::move(sync),
+                                                           merge, std::move(warn), has_begun_since));
     trace->metadata_ = LEAT_TRY(std::move(metadata));
-    return trace;
+    return Opened{.trace = std::move(trace), .finished = {}};
 }
 
 FollowedTrace::~FollowedTrace() {
@@ -54,6 +56,9 @@ Result<Progress> FollowedTrace::advance() {
     // seen by the steps that follow.
     is_writer_gone_ = !sync_ || sync_->is_writer_gone();
     if (sync_) state_ = LEAT_TRY(sync_->read());
+    // By its clock, others are held back no longer than they must be. What is wrong with it is told of with the
+    // packets.
+    if (trace_.metadata_size() == 0 && state_.metadata_size > 0) (void)read_metadata();
     if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
     LEAT_TRY(find_all_files());
     warn_of_streams_without_beginning();

@@ -38,11 +38,14 @@ class FollowedTrace {
   public:
     using Warn = std::function<void(const std::string&)>;
 
-    // Returns null if the directory is gone, or if no writer is left and `is_finished_wanted` is not set. The merge
-    // must outlive the object.
-    static Result<std::unique_ptr<FollowedTrace>> open(const std::filesystem::path& directory,
-                                                       std::uint64_t trace_number, LiveMerge& merge, Warn warn,
-                                                       bool is_finished_wanted = false);
+    struct Opened {
+        std::unique_ptr<FollowedTrace> trace{};  // null: the directory is gone, or has no metadata, or it is finished
+        std::optional<FileIdentity> finished{};  // no writer is left, and the trace began before we came
+    };
+    // `has_begun_since`: we were there before the trace, or so we think. Then it is read also if no writer is left.
+    // The merge must outlive the object.
+    static Result<Opened> open(const std::filesystem::path& directory, std::uint64_t trace_number, LiveMerge& merge,
+                               Warn warn, bool has_begun_since = false);
 
     // Its streams hold nobody up any more.
     ~FollowedTrace();
@@ -82,14 +85,15 @@ class FollowedTrace {
     };
 
     FollowedTrace(std::filesystem::path directory, UniqueFd fd, std::uint64_t trace_number,
-                  std::optional<trace::SyncReader> sync, LiveMerge& merge, Warn warn)
+                  std::optional<trace::SyncReader> sync, LiveMerge& merge, Warn warn, bool has_begun_since)
         : directory_(std::move(directory)),
           fd_(std::move(fd)),
           place_("/proc/self/fd/" + std::to_string(fd_.get())),
           trace_(trace_number),
           sync_(std::move(sync)),
           merge_(&merge),
-          warn_(std::move(warn)) {}
+          warn_(std::move(warn)),
+          has_looked_(has_begun_since) {}
 
     Result<void> find_all_files();
     Result<void> add_new_files();
@@ -127,7 +131,7 @@ class FollowedTrace {
     std::map<Key, FollowedStream*> stream_by_key_;
     trace::SyncState state_{};
     bool is_writer_gone_ = false;
-    bool has_looked_ = false;
+    bool has_looked_;  // what comes now has begun since we came
     std::uint64_t cut_short_ = 0;
 };
 

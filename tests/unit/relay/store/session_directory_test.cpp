@@ -21,7 +21,7 @@ class SessionDirectoryTest : public testing::Test {
 
     std::shared_ptr<TraceChunk> create(std::uint64_t id) {
         auto chunk = *directory.create_chunk({.chunk_id = id, .creation_time = 60 * id});
-        directory.enter(*chunk);
+        directory.enter(*chunk, 1);
         EXPECT_TRUE(directory.make_trace(*chunk, 1, "ust/uid")->directory.create_file(fmt::format("of-{}", id)));
         return chunk;
     }
@@ -41,7 +41,7 @@ TEST_F(SessionDirectoryTest, FirstChunkLivesInTheSessionsDirectory) {
     auto chunk = create(0);
     EXPECT_TRUE(exists("ust/uid/of-0"));
     EXPECT_EQ(close(*chunk, std::nullopt), "host/session");
-    directory.leave(*chunk);
+    directory.leave(*chunk, 1);
     EXPECT_TRUE(exists("ust/uid/of-0"));
 }
 
@@ -51,11 +51,11 @@ TEST_F(SessionDirectoryTest, RotatedChunkGoesToTheArchivesWhenItsStreamsHaveLeft
     EXPECT_EQ(close(*first, kMove), "host/session/archives/19700101T000000+0000-19700101T000100+0000-0");
     EXPECT_TRUE(directory.is_open(0));
     EXPECT_TRUE(exists("ust/uid/of-0"));
-    directory.leave(*first);
+    directory.leave(*first, 1);
     EXPECT_FALSE(directory.is_open(0));
     EXPECT_TRUE(exists("archives/19700101T000000+0000-19700101T000100+0000-0/ust/uid/of-0"));
     EXPECT_TRUE(exists("19700101T000100+0000-1/ust/uid/of-1"));
-    directory.leave(*second);
+    directory.leave(*second, 1);
     EXPECT_EQ(close(*second, std::nullopt), "host/session/archives/19700101T000100+0000-19700101T000200+0000-1");
     EXPECT_TRUE(exists("archives/19700101T000100+0000-19700101T000200+0000-1/ust/uid/of-1"));
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
@@ -66,7 +66,7 @@ TEST_F(SessionDirectoryTest, ChunkThatCannotBeMovedNowIsMovedLater) {
     const std::string archived = close(*first, kMove).substr(std::string("host/session/").size());
     {
         const test::NoDescriptorLeft none;
-        directory.leave(*first);
+        directory.leave(*first, 1);
         directory.settle();
     }
     EXPECT_TRUE(exists("ust/uid/of-0"));
@@ -81,7 +81,7 @@ TEST_F(SessionDirectoryTest, ChunkThatCannotBeDeletedNowIsDeletedLater) {
     close(*first, kDelete);
     {
         const test::NoDescriptorLeft none;
-        directory.leave(*first);
+        directory.leave(*first, 1);
     }
     EXPECT_TRUE(exists("ust/uid/of-0"));
     directory.settle();
@@ -98,13 +98,13 @@ TEST_F(SessionDirectoryTest, ChunkIsDeletedHoweverFewDescriptorsThereWere) {
         close(*first, kDelete);
         {
             const test::FewDescriptorsLeft few(count);
-            directory.leave(*first);
+            directory.leave(*first, 1);
         }
         directory.settle();
         for (const auto& entry : fs::recursive_directory_iterator(scratch.path()))
             EXPECT_NE(entry.path().filename(), file) << entry.path() << ", " << count << " descriptors";
         close(*second, kDelete);
-        directory.leave(*second);
+        directory.leave(*second, 1);
     }
 }
 
@@ -114,7 +114,7 @@ TEST_F(SessionDirectoryTest, ChunkIsMovedAsAWholeOrNotAtAll) {
     EXPECT_TRUE(directory.make_trace(*first, 2, "a-first")->directory.create_file("of-a"));
     const std::string archived = close(*first, kMove).substr(std::string("host/session/").size());
     fs::create_directories(scratch.path() / archived / "ust" / "in-the-way");
-    directory.leave(*first);
+    directory.leave(*first, 1);
     EXPECT_TRUE(exists("a-first/of-a"));
     EXPECT_TRUE(exists("ust/uid/of-0"));
 }
@@ -123,7 +123,7 @@ TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
     auto first = create(0);
     auto second = create(1);
     close(*first, kDelete);
-    directory.leave(*first);
+    directory.leave(*first, 1);
     EXPECT_FALSE(exists("ust/uid/of-0"));
     EXPECT_TRUE(exists("ust/uid/of-1"));
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
@@ -134,10 +134,10 @@ TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
 TEST_F(SessionDirectoryTest, StreamThatComesTooLateDoesNotCompleteTheChunkAgain) {
     auto first = create(0);
     const std::string place = close(*first, kMove);
-    directory.leave(*first);
+    directory.leave(*first, 1);
     auto another = directory.create_chunk({.chunk_id = 0, .creation_time = 30});
-    directory.enter(*first);
-    directory.leave(*first);
+    directory.enter(*first, 1);
+    directory.leave(*first, 1);
     EXPECT_TRUE(directory.is_open(0));
     EXPECT_EQ(directory.find(0), *another);
     EXPECT_TRUE(exists(place.substr(std::string("host/session/").size()) + "/ust/uid/of-0"));
@@ -167,12 +167,12 @@ TEST_F(SessionDirectoryTest, WhatItDidNotMakeStays) {
     EXPECT_TRUE(exists("ust-2/uid/of-0"));
     auto snapshot = *directory.create_chunk({.chunk_id = 7, .override_name = "snapshot-1"});
     EXPECT_EQ(snapshot->path, "snapshot-1-2");
-    directory.enter(*snapshot);
+    directory.enter(*snapshot, 1);
     EXPECT_TRUE(directory.make_trace(*snapshot, 1, "ust/uid")->directory.create_file("file"));
     close(*snapshot, kDelete);
-    directory.leave(*snapshot);
+    directory.leave(*snapshot, 1);
     close(*first, kDelete);
-    directory.leave(*first);
+    directory.leave(*first, 1);
     EXPECT_TRUE(exists("ust/uid")) << "it was there before";
     EXPECT_TRUE(exists("snapshot-1/ust")) << "it was there before";
     EXPECT_FALSE(exists("ust-2"));
@@ -184,7 +184,7 @@ TEST_F(SessionDirectoryTest, PathThatWasToldIsWhereTheChunkGoes) {
     fs::create_directories(scratch.path() / "archives/19700101T000000+0000-19700101T000100+0000-0/not-ours");
     const std::string path = close(*first, kMove);
     EXPECT_EQ(path, "host/session/archives/19700101T000000+0000-19700101T000100+0000-0-2");
-    directory.leave(*first);
+    directory.leave(*first, 1);
     EXPECT_TRUE(exists("archives/19700101T000000+0000-19700101T000100+0000-0-2/ust/uid/of-0"));
 }
 

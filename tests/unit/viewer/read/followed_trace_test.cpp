@@ -64,7 +64,9 @@ class RollingWriter {
         append(index(), text_of(trace::encode_index_entry(entry)).substr(0, entry_size_));
     }
     void publish() { publish(last_); }
-    void publish(char horizon) { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), 0).has_value()); }
+    void publish(char horizon) {
+        LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), metadata().size()).has_value());
+    }
     void end() { sync_.reset(); }
 
     // The declaration of the event is still to come.
@@ -103,13 +105,19 @@ class FollowedTraceTest : public testing::Test {
     FollowedTraceTest()
         : root_(fs::temp_directory_path() / fmt::format("leat-followed-trace-{}", ::getpid())), writer_(clean(root_)) {
         fs::current_path(root_);
-        auto trace = FollowedTrace::open(root_, 0, merge_, [this](const std::string& text) { told_ += text + "; "; });
-        LEAT_CHECK(trace && *trace != nullptr);
-        trace_ = *std::move(trace);
+        open(false);
     }
     ~FollowedTraceTest() override {
         fs::current_path("/");
         fs::remove_all(root_);
+    }
+
+    void open(bool has_begun_since) {
+        trace_.reset();
+        const auto warn = [this](const std::string& text) { told_ += text + "; "; };
+        auto opened = FollowedTrace::open(root_, 0, merge_, warn, has_begun_since);
+        LEAT_CHECK(opened && opened->trace != nullptr);
+        trace_ = std::move(opened->trace);
     }
 
     // Reads until there is nothing new. Returns the seconds of the events, and the losses.
@@ -277,6 +285,31 @@ TEST_F(FollowedTraceTest, StreamThatHasLostItsBeginningMeanwhileIsNamed) {
     EXPECT_EQ(read(), (root_ / "c_0_2").string() +
                           ": the files of its stream before this one were replaced before they were read; "
                           "events discarded: 0 3 4 5 ");
+}
+
+// It may be the next chunk of a session that was rotated while we were busy.
+TEST_F(FollowedTraceTest, TraceThatCameLaterAndHasLostItsBeginningIsNamed) {
+    for (char number = 1; number < 6; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
+        writer_.packet(number);
+    }
+    writer_.publish();
+    open(true);
+    EXPECT_TRUE(read().starts_with((root_ / "c_0_2").string() + ": the files of its stream before this one were"));
+}
+
+// Its first one may be on its way to a relay, or lost.
+TEST_F(FollowedTraceTest, TraceWithoutPacketsHoldsNobodyUp) {
+    RollingWriter other(root_ / "other");
+    other.roll("c_0_0");
+    other.publish(9);
+    auto opened = FollowedTrace::open(root_ / "other", 1, merge_, [](const std::string& /*text*/) {});
+    ASSERT_TRUE(opened && opened->trace != nullptr);
+    ASSERT_TRUE(opened->trace->advance());
+    writer_.roll("d_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
 }
 
 TEST_F(FollowedTraceTest, GapWithoutReplacedFilesIsTheTracers) {
