@@ -24,7 +24,6 @@ constexpr std::size_t kMaxConnections = 64;
 constexpr std::size_t kMaxRequestsAtOnce = 64;
 // Arrays and objects in one another. The deepest request that makes sense has five.
 constexpr int kMaxDepth = 16;
-// Who connects asks for something at once.
 constexpr std::chrono::seconds kSpeaksWithin{1};
 
 // Nothing: it is no JSON, or lies too deep for functions that call themselves for each level.
@@ -78,17 +77,20 @@ UniqueFd ControlServer::release() {
     return socket_.release();
 }
 
+// Who connects asks for something at once.
+bool ControlServer::is_about_to_ask(const Connection& connection) {
+    return connection.verb.empty() && Clock::now() - connection.silent_since < kSpeaksWithin;
+}
+
 bool ControlServer::owes_answers() const {
-    const auto now = Clock::now();
-    return std::ranges::any_of(connections_, [now](const auto& connection) {
-        const bool is_about_to_ask = connection->verb.empty() && now - connection->silent_since < kSpeaksWithin;
-        return !connection->is_over &&
-               (connection->is_busy || is_about_to_ask || !connection->output.empty() || !connection->input.empty());
+    return std::ranges::any_of(connections_, [](const auto& connection) {
+        return !connection->is_over && (connection->is_busy || is_about_to_ask(*connection) ||
+                                        !connection->output.empty() || !connection->input.empty());
     });
 }
 
 std::vector<pollfd> ControlServer::wanted() const {
-    std::vector<pollfd> wanted{{is_door_closed_ ? -1 : socket_.fd(), POLLIN, 0}};
+    std::vector<pollfd> wanted{{is_door_closed_ || !has_room() ? -1 : socket_.fd(), POLLIN, 0}};
     for (const auto& connection : connections_) {
         short events = connection->is_busy ? 0 : POLLIN;
         if (!connection->output.empty()) events = POLLOUT;
@@ -104,6 +106,8 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
         if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
+        if (!connection->is_busy && !has_room())
+            deadline = std::min(deadline, connection->silent_since + kSpeaksWithin);
     }
     return deadline;
 }
@@ -125,14 +129,24 @@ void ControlServer::run() {
     });
 }
 
+// Who waits for an answer gets it, and who has just come is heard: newcomers wait in the kernel's queue meanwhile.
+bool ControlServer::may_have_to_go(const Connection& connection) {
+    return !connection.is_busy && !is_about_to_ask(connection);
+}
+
+bool ControlServer::has_room() const {
+    return connections_.size() < kMaxConnections ||
+           std::ranges::any_of(connections_, [](const auto& connection) { return may_have_to_go(*connection); });
+}
+
 // Whoever has been silent for longest makes room.
 void ControlServer::make_room() {
     if (connections_.size() < kMaxConnections) return;
     auto oldest = connections_.end();
     for (auto it = connections_.begin(); it != connections_.end(); ++it)
-        if (!(*it)->is_busy && (oldest == connections_.end() || (*it)->silent_since < (*oldest)->silent_since))
+        if (may_have_to_go(**it) && (oldest == connections_.end() || (*it)->silent_since < (*oldest)->silent_since))
             oldest = it;
-    connections_.erase(oldest == connections_.end() ? connections_.begin() : oldest);
+    if (oldest != connections_.end()) connections_.erase(oldest);
 }
 
 bool ControlServer::is_welcome(const ucred& peer) const {
@@ -141,7 +155,7 @@ bool ControlServer::is_welcome(const ucred& peer) const {
 
 void ControlServer::accept_all() {
     // Asked first, because an accept4() that finds nobody is dear.
-    while (is_readable(socket_.fd())) {
+    while (has_room() && is_readable(socket_.fd())) {
         UniqueFd accepted = socket_.accept();
         if (!accepted.is_open()) return;
         StrangerSocket socket(std::move(accepted));

@@ -86,10 +86,13 @@ class ControlServer {
     [[nodiscard]] bool is_welcome(const ucred& peer) const;
     void receive(const std::shared_ptr<Connection>& connection);
     [[nodiscard]] static bool may_go_on(const Connection& connection);
+    [[nodiscard]] static bool is_about_to_ask(const Connection& connection);
+    [[nodiscard]] static bool may_have_to_go(const Connection& connection);
     void do_requests(const std::shared_ptr<Connection>& connection);
     void begin_request(Connection& connection, const std::optional<nlohmann::json>& request) const;
     void tell_progress(Connection& connection) const;
     static void send(Connection& connection);
+    [[nodiscard]] bool has_room() const;
     void make_room();
 
     Listener socket_;

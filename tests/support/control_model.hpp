@@ -32,7 +32,7 @@ namespace leat::test {
 class ControlModel {
   public:
     explicit ControlModel(Choose choose) : choose_(std::move(choose)) {
-        if (choose_(2) == 0) parameters_.progress_period = {};
+        parameters_.progress_period = choose_(2) == 0 ? Clock::duration{} : std::chrono::hours(1);
         parameters_.client_patience = std::chrono::hours(1);
         auto server =
             sessiond::ControlServer::listen(parameters_, [this](const sessiond::Client&, const nlohmann::json& request,

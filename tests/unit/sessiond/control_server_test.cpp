@@ -114,6 +114,32 @@ TEST_F(ControlServerTest, OneTurnServesEverybody) {
     EXPECT_NE(received(other), "");
 }
 
+// However many come.
+TEST_F(ControlServerTest, WhoWaitsGetsTheAnswer) {
+    std::vector<Reply> replies;
+    server_.reset();
+    server_ = *ControlServer::listen({.path = daemon_.socket()}, [&replies](const Client&, const json&, Reply reply) {
+        replies.push_back(std::move(reply));
+    });
+    constexpr std::size_t kMost = 64;
+    std::vector<UniqueFd> clients;
+    for (std::size_t i = 0; i < kMost + 6; ++i) {
+        clients.push_back(connect());
+        send(clients.back(), "{\"verb\": \"wait\"}\n");
+    }
+    server_->run();
+    EXPECT_EQ(replies.size(), kMost);
+    EXPECT_EQ(server_->wanted().front().fd, -1) << "the daemon would spin";
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+        replies[i]({{"number", i}});
+        server_->run();
+    }
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+        const std::string expected = json{{"number", i}}.dump() + "\n";
+        EXPECT_EQ(received(clients[i]), expected);
+    }
+}
+
 // A client takes a daemon that is silent for one that is stopped.
 TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
     server_.reset();
@@ -123,8 +149,7 @@ TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
     send(client, create.dump() + "\n");
     // Its thread makes the session's place, and nobody listens to that meanwhile.
     server_->run();
-    EXPECT_TRUE(received(client).starts_with(R"({"progress":"create: under way for 0 s"})"
-                                             "\n"));
+    EXPECT_TRUE(received(client).starts_with(R"({"progress":"create: under way for )"));
     EXPECT_LE(server_->deadline(), ControlServer::Clock::now());
     std::string lines;
     const bool is_answered = test::wait_until([&] { return lines.find("\"ok\"") != std::string::npos; },
