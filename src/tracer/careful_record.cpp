@@ -149,6 +149,7 @@ bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write wr
         if (outcome == WriteOutcome::kNoRoom && !find_room(record, ring(), wait, is_awaited)) break;
         outcome = write(ring::clock_now(*channel.map.clock));
     }
+    if (outcome == WriteOutcome::kNoRoom && is_retired(channel)) outcome = WriteOutcome::kChanged;
     if (outcome == WriteOutcome::kNoRoom) count_in(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_in(channel, DiscardReason::kNoRing);
     if (outcome == WriteOutcome::kNoTime) count_in(channel, DiscardReason::kInterrupted);

@@ -245,13 +245,13 @@ uint32_t place_for(uint32_t number) {
 
 // What a channel is made of stays where it is, as threads may be on their way to it. But its memory goes back, and what
 // they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the
-// event. The file goes first: after that, nobody maps a ring from there.
+// event. By the set's page they know. Then comes the file: after that, nobody maps a ring from there.
 void retire(const Channel& channel) {
     const ring::RingMap& map = channel.map;
     const uint32_t count = map.cpu_ring_count + map.thread_ring_count;
     const ZeroMemory zeros;
-    (void)zeros.replace(channel.file, size_in_file(channel), true);
     (void)zeros.replace(channel.set, kSetSize, true);
+    (void)zeros.replace(channel.file, size_in_file(channel), true);
     for (uint32_t index = 0; index < count; ++index) {
         ring::RingHeader* const ring = __atomic_load_n(&channel.mapped[index], __ATOMIC_RELAXED);
         if (ring != nullptr) (void)zeros.replace(ring, ring::map_stride(map.size()), true);
