@@ -121,7 +121,6 @@ class RelayConnection {
     [[nodiscard]] Clock::time_point deadline() const;
 
   private:
-    [[nodiscard]] Result<void> of_data_port(Result<void> result) const;
     enum class Step { kVersion, kConfiguration, kSession, kChunk, kReady, kClosing };
 
     // A reply that is to come.
@@ -173,6 +172,7 @@ class RelayConnection {
     Result<void> handle_configuration(UntrustedBytes bytes);
     Result<void> handle_session(UntrustedBytes bytes);
     Result<std::unique_ptr<DataLink>> open_data_link() const;
+    [[nodiscard]] Result<void> of_data_port(Result<void> result) const;
     Result<void> handle_stream(const Expected& expected, UntrustedBytes bytes);
     Result<void> handle_closed_chunk(UntrustedBytes bytes);
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);

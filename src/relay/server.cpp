@@ -115,6 +115,8 @@ Server::Server(const Parameters& parameters, ConfinedDirectory output, FileKeepe
       spare_descriptor_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       contexts_(cpu_count()),
       relay_(std::move(output), std::move(keepers)) {
+    // Each has its reactor, with its descriptors, from the start.
+    for (Context& context : contexts_) asio::steady_timer made(context);
     relay_.set_policy({.is_clear_allowed = parameters.is_clear_allowed, .grouping = parameters.grouping});
 }
 

@@ -174,10 +174,7 @@ class Orphans(ChildrenTest):
     def test_trace_of_its_own(self):
         """It ends with the last process that writes into it."""
         self.daemon()
-        directory = self.create("web")
-        self.leat("enable-channel", "c", "--buffers=pid")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        directory = self.create_active("web", "order:tick", channel=("--buffers=pid",))
         running = self.orphan()
         running.do("emit 10")
         self.assertEqual(len(self.listed()), 1)
@@ -192,10 +189,7 @@ class Successors(ChildrenTest):
     def test_program_that_becomes_another_with_another_event_of_the_name(self):
         """However long the daemon does not look: each has a trace of its own."""
         daemon = self.daemon()
-        directory = self.create("web")
-        self.leat("enable-channel", "c", "--buffers=pid")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        directory = self.create_active("web", "order:tick", channel=("--buffers=pid",))
         running = self.program()
         running.do("emit 5")
         stop_process(daemon.process.pid)

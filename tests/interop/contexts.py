@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from session_daemons import SessionTest
+from session_daemons import SessionTest, discarded
 from support import (LEAT, LIBRARIES, InteropTest, can_be_two_users, enter_user_namespace, has_namespaces, lacks, main, needs,
                      plain_run, program, wait_until)
 
@@ -154,7 +154,7 @@ class Changes(ContextsTest):
         if not can_be_two_users():
             lacks("two-users")
         script = "import os; os.setresgid(7, 8, 9); bytes(100000); os.setresuid(4, 5, 6); bytes(100000)"
-        recording = self.record(sys.executable, "-c", script, options=("--preload", "libc,dl", "--context", ",".join(IDS)))
+        recording = self.record(sys.executable, "-c", script, options=("--preload", "libc,dl", "--ring-size=16M", "--context", ",".join(IDS)))
         self.assertEqual(recording.status, 0, recording.stderr)
         found = [tuple(event[kind] for kind in IDS) for event in self.read_recording(recording).events()]
         self.assertEqual([ids for ids, _ in itertools.groupby(found)], [(0,) * 6, (0, 0, 0, 7, 8, 9), (4, 5, 6, 7, 8, 9)])
@@ -299,9 +299,20 @@ class Sessions(SessionTest, ContextsTest):
             self.assertEqual([channel["contexts"] for channel in self.session("web")["channels"]],
                              [list(DEFAULT), list(ALL)])
             self.leat("start")
+            first = ""
+
+            def is_attached():
+                nonlocal first
+                before = discarded(self.session("web"))
+                running.stdin.write("emit\n")
+                running.stdin.flush()
+                first = running.stdout.readline()
+                return discarded(self.session("web")) == before
+
+            wait_until(is_attached, "it does not get its rings")
             lines = ["emit", *(["group 100"] if can_be_two_users() else []), *(["unshare uts"] if has_namespaces() else [])]
             printed, _ = running.communicate("".join(f"{line}\n" for line in lines))
-        self.assert_as_seen(self.complete_trace("web", directory), printed, ALL)
+        self.assert_as_seen(self.trace_of(directory, self.stopped("web")), first + printed, ALL)
 
     def test_saved_and_loaded(self):
         self.daemon()

@@ -10,7 +10,7 @@ import sys
 import time
 
 from support import (PATIENCE, PROGRAMS, InteropTest, can_be_two_users, enter_user_namespace, has_namespaces,
-                     lacks, main, outside_gate, plain_run, program, wait_until, without_daemon)
+                     lacks, main, open_files_of, outside_gate, plain_run, program, wait_until, without_daemon)
 
 MAGIC = b"LEAC"
 VERSION = 5
@@ -108,8 +108,7 @@ class ControlFiles(ControlFilesTest):
         file = self.file_of(process)
         self.assertEqual(file.stat().st_mode & 0o7777, 0o600)
         self.assertFalse(is_dead(file))
-        self.assertFalse([link for link in os.listdir(f"/proc/{process.pid}/fd")
-                          if "leat-" in os.readlink(f"/proc/{process.pid}/fd/{link}")], "it keeps a descriptor")
+        wait_until(lambda: not [path for path in open_files_of(process.pid) if "leat-" in path], "it keeps a descriptor")
         process.communicate(b"\n")
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.names(), [])

@@ -44,7 +44,6 @@ class Clients(SessionTest):
         # The one is answered at once, the other by its session's thread.
         for request in {"verb": "version"}, {"verb": "stop", "session": "web"}:
             with self.subTest(request["verb"]), daemon.connect() as client:
-                client.settimeout(2)
                 client.sendall(json.dumps({"version": 1} | request).encode() + b"\n")
                 client.shutdown(socket.SHUT_WR)
                 self.assertTrue(json.loads(line(client))["ok"])

@@ -313,9 +313,11 @@ class SessionTest(InteropTest):
         self.leat("create", name, "-o", directory, uid=uid)
         return directory
 
-    def create_active(self, name, *patterns, uid=None, options=()):
-        """A session that records these events."""
+    def create_active(self, name, *patterns, uid=None, channel=(), options=()):
+        """A session that records these events, in a channel with options of its own or in the default one."""
         directory = self.create(name, uid=uid)
+        if channel:
+            self.leat("enable-channel", "c", "-s", name, *channel, uid=uid)
         self.leat("enable-event", *patterns, "-s", name, *options, uid=uid)
         self.leat("start", name, uid=uid)
         return directory
@@ -345,11 +347,13 @@ class SessionTest(InteropTest):
     def attach(self, name, running):
         """Lets a program that is older than the session emit until it has the rings: for the first events, it waits 10 ms
         at most, and counts what it cannot write."""
-        def is_attached():
-            before = discarded(self.session(name))
-            running.do("emit 1")
-            return discarded(self.session(name)) == before
-        wait_until(is_attached, "a program does not get its rings")
+        wait_until(lambda: self.is_attached(name, running), "a program does not get its rings")
+
+    def is_attached(self, name, running):
+        """By an event that it is to emit."""
+        before = discarded(self.session(name))
+        running.do("emit 1")
+        return discarded(self.session(name)) == before
 
     def trace_of(self, directory, counts=None):
         """Reads a trace with all readers. It is as complete as these counts, of `stop` or `destroy`, say. There is no ring

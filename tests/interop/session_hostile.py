@@ -287,7 +287,10 @@ class ControlFiles(HostileTest):
                 path.unlink()
             self.json("list")
         self.assert_others_lose_nothing()
-        self.assertEqual(self.running.log().count("no regular file"), 50)
+        # 50 a minute.
+        told = self.running.log().count("no regular file")
+        self.assertGreaterEqual(told, 50)
+        self.assertLess(told, 300)
         self.assert_complete()
 
     def test_flood_of_notifications(self):

@@ -13,8 +13,8 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import Commanded, RestartTest, SessionDaemon, as_user, by_reason, discarded, elapsed
-from support import (LEAT, PATIENCE, Held, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process,
-                     wait_until, without_sanitizers)
+from support import (LEAT, PATIENCE, Held, can_be_two_users, has, main, needs, open_files_of, outside_gate, plain_run, program,
+                     stop_process, wait_until, without_sanitizers)
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -288,7 +288,7 @@ class AfterAFailure(OddOrders):
         relay.process.send_signal(signal.SIGCONT)
         self.assertEqual(destroying.wait(PATIENCE), 0)
         keeper, = self.keepers()
-        wait_until(lambda: not [link for link in pathlib.Path(f"/proc/{keeper}/fd").iterdir() if "(deleted)" in os.readlink(link)],
+        wait_until(lambda: not [path for path in open_files_of(keeper) if "(deleted)" in path],
                    "the keeper still holds its memory")
 
     def test_list_says_why_a_relay_gets_nothing(self):

@@ -93,10 +93,7 @@ class KilledPrograms(SessionTest):
         seed = int(os.environ.get("LEAT_SEED", random.randrange(1 << 32)))
         source = random.Random(seed)
         daemon = self.daemon()
-        directory = self.create("web")
-        self.leat("enable-channel", "c", f"--ring-size={ring_size}")
-        self.leat("enable-event", "load:*,test:count")
-        self.leat("start")
+        directory = self.create_active("web", "load:*,test:count", channel=(f"--ring-size={ring_size}",))
         evaluated = 0
         pids = []
         writers = []
@@ -141,10 +138,7 @@ class StoppedDaemon(SessionTest):
     def test_programs_run_start_and_end(self):
         """While the daemon is stopped under load. Afterwards, all events are there or counted."""
         daemon = self.daemon()
-        directory = self.create("web")
-        self.leat("enable-channel", "c", "--ring-size=1M")
-        self.leat("enable-event", "load:*")
-        self.leat("start")
+        directory = self.create_active("web", "load:*", channel=("--ring-size=1M",))
         programs = [self.switched(number) for number in range(4)]
         wait_until(lambda: all(started.evaluated() > 0 for started in programs), "no program is traced")
         stop_process(daemon.process.pid)

@@ -570,17 +570,17 @@ class MaxMemory(SteerTest):
         first.end()
         wait_until(lambda: self.session("web")["refused"]["traces"] == 1, "nobody gets the room")
         self.assertEqual(self.session("web")["applications"], 2)
+        wait_until(lambda: any([self.is_attached("web", third), self.is_attached("web", fourth)]), "nobody has its rings")
+        before = self.not_attached("web")
         for running in second, third, fourth:
             running.do("emit 100")
-        self.assertEqual(self.not_attached("web"), 120)
+        self.assertEqual(self.not_attached("web") - before, 100)
         daemon.stop(signal.SIGKILL)
         fourth.do("emit 3"), third.do("emit 3")
         daemon = self.limited_daemon(2)
-        for running in second, third, fourth:
-            running.do("emit 1000")
+        emitted = 10 + sum(running.do("emit 1000") for running in (second, third, fourth))
         counts = self.stopped("web")
         lost = counts["discarded"]["c"]["not_attached"]
-        emitted = 4 * 10 + 3 * 100 + 2 * 3 + 3 * 1000
         self.assertEqual(counts["events"] + lost, emitted)
         self.assertEqual(len(self.read(directory).lines), counts["events"])
         # One session waits for another's memory.
@@ -615,10 +615,7 @@ class Descriptors(SteerTest):
     def test_shortage_is_told_once_and_passes(self):
         """Who has none waits, and is counted; clients are served."""
         daemon = self.daemon(wrapper=("prlimit", "--nofile=100:4096"))
-        self.create("web")
-        self.leat("enable-channel", "c", "--buffers=pid", "--ring-size=64K")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        self.create_active("web", "order:tick", channel=("--buffers=pid", "--ring-size=64K",))
         self.assertEqual(self.json("status")["descriptors"]["limit"], 4096)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (daemon.descriptors() + 30, 4096))
         programs = [self.program() for _ in range(30)]
@@ -653,10 +650,7 @@ class ProcessesThatEnd(SteerTest):
     def test_their_events_are_counted_all_the_time(self):
         """While a trace is stored, and when it is."""
         self.daemon()
-        self.create("web")
-        self.leat("enable-channel", "c", "--buffers=pid", "--ring-size=64K")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        self.create_active("web", "order:tick", channel=("--buffers=pid", "--ring-size=64K",))
         counts = [0]
         for _ in range(5):
             running = [self.program() for _ in range(10)]
@@ -679,10 +673,7 @@ class Clear(SteerTest):
     def test_traces_of_processes_that_have_ended(self):
         """In the files of the session, in a chunk, and after the daemon was killed."""
         daemon = self.daemon()
-        directory = self.create("web")
-        self.leat("enable-channel", "c", "--buffers=pid")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        directory = self.create_active("web", "order:tick", channel=("--buffers=pid",))
         running = self.program()
         evaluated = running.do("emit 10")
         for turn in "first", "again", "killed", "rotated":

@@ -5,7 +5,7 @@ import shutil
 import struct
 import threading
 
-from session_daemons import DISCARDED_IN_CHUNK, SessionTest, discarded
+from session_daemons import DISCARDED_IN_CHUNK, SessionTest, by_reason, discarded
 from support import main, wait_until
 
 # docs/formats/control-memory.md and sticky-values.md
@@ -24,6 +24,12 @@ class StickyTest(SessionTest):
             running.do(line)
         self.wait_for_programs(running)
         return running
+
+    def attached(self, name):
+        """Stops the session. Returns its counts; nothing was discarded but what attach() tried."""
+        counts = self.stopped(name)
+        self.assertEqual(discarded(counts), by_reason(counts).get("not_attached", 0))
+        return counts
 
     def named(self, trace, event="queue:named"):
         """The records' keys and names, in their order."""
@@ -57,11 +63,11 @@ class Sessions(StickyTest):
 
         self.leat("start")
         wait_until(has_no_place, "nobody is told of what is in the way")
-        running.do("emit 3")
+        self.attach("web", running)
         shutil.rmtree(obstacle)
         wait_until(lambda: not has_no_place(), "it is still in the way")
-        trace = self.complete_trace("web", directory)
-        self.assertEqual((self.named(trace), len(trace.events("queue:tick"))), ([(1, "one")], 3))
+        trace = self.trace_of(directory, self.attached("web"))
+        self.assertEqual((self.named(trace), len(trace.events("queue:tick"))), ([(1, "one")], 1))
 
     def test_what_is_forgotten_does_not_come_again(self):
         self.sticky("set 1 one", "line 1 one", "set 2 two", "forget 1", "forget 3")
@@ -144,13 +150,12 @@ class Chunks(StickyTest):
         running = self.sticky("set 1 one", "set 2 two")
         directory = self.create_active("web", "queue:*")
         self.assertEqual(self.named(self.chunk()), [(1, "one"), (2, "two")])
-        running.do("emit 1")
+        self.attach("web", running)
         running.do("set 1 changed")
         trace = self.chunk()
         self.assertEqual(self.named(trace)[:2], [(1, "one"), (2, "two")])
         self.assertEqual(self.named(trace)[-1], (1, "changed"))
-        counts = self.stopped("web")
-        self.assertEqual(discarded(counts), 0)
+        self.attached("web")
         self.assertEqual(self.named(self.read(self.chunks_of(directory)[-1])), [(2, "two"), (1, "changed")])
 
     def test_chunk_that_does_not_begin_has_none(self):

@@ -170,10 +170,12 @@ static void fork_child(struct leat_capture* capture) {
         const int polled = leat_capture_poll(capture, &buffer, 1);
         const bool had_rings = has_rings();
         leat_capture_free(capture);
-        _exit(polled == -1 && !leat_enabled(io, queued) && had_rings && !has_rings() ? 0 : 1);
+        const bool has_any_left = options.threads == 0 && has_rings(); /* a thread may have been mapping one */
+        _exit((polled != -1 ? 1 : 0) | (leat_enabled(io, queued) ? 2 : 0) | (had_rings ? 0 : 4) |
+              (has_any_left ? 8 : 0));
     }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) puts("child_failed 1");
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) printf("child_failed %d\n", status);
 }
 
 static struct leat_capture* start(const char* directory) {

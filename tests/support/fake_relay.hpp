@@ -57,9 +57,7 @@ class FakeRelay {
     FakeRelay() : FakeRelay(Script{}) {}
     explicit FakeRelay(Script script) : script_(script) {
         control_port_ = listen(control_listener_);
-        data_port_ = listen(data_listener_);
-        datagrams_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        bind(datagrams_, data_port_);
+        listen_for_data();
         stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
         thread_ = std::thread([this] { serve(); });
     }
@@ -98,11 +96,24 @@ class FakeRelay {
     static std::uint16_t listen(UniqueFd& listener) {
         listener = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         const std::uint16_t port = bind(listener, 0);
+        EXPECT_NE(port, 0);
         EXPECT_EQ(::listen(listener.get(), 5), 0);
         return port;
     }
 
-    // Port 0 stands for any free one.
+    // By both kinds of socket. The port of one kind may be somebody's of the other.
+    void listen_for_data() {
+        std::vector<UniqueFd> tried;  // they stay ours, or the kernel might choose them again
+        for (;;) {
+            data_port_ = listen(data_listener_);
+            datagrams_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+            if (bind(datagrams_, data_port_) != 0) return;
+            ASSERT_EQ(errno, EADDRINUSE);
+            tried.push_back(std::move(data_listener_));
+        }
+    }
+
+    // Port 0 stands for any free one. Returns which it is; 0: none.
     static std::uint16_t bind(const UniqueFd& socket, std::uint16_t port) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
@@ -110,7 +121,7 @@ class FakeRelay {
         address.sin_port = htons(port);
         socklen_t size = sizeof address;
         auto* generic = reinterpret_cast<sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
-        EXPECT_EQ(::bind(socket.get(), generic, size), 0);
+        if (::bind(socket.get(), generic, size) != 0) return 0;
         EXPECT_EQ(::getsockname(socket.get(), generic, &size), 0);
         return ntohs(address.sin_port);
     }
@@ -125,10 +136,14 @@ class FakeRelay {
             if (fds[1].revents != 0) accept(control_listener_, control_, control_input_);
             if (fds[2].revents != 0) accept(data_listener_, data_socket_, data_input_);
             const std::scoped_lock lock(mutex_);
-            // Data is read first, so that questions about it have only one answer.
+            // Data is read first, so that questions about it have only one answer. What was said of a connection is not
+            // said of the one that has just taken its place.
+            const auto can_be_read = [&fds](std::size_t at, const UniqueFd& socket) {
+                return fds.at(at).revents != 0 && fds.at(at).fd == socket.get();
+            };
             if (fds[5].revents != 0) take_datagram();
-            if (fds[4].revents != 0 && receive(data_socket_, data_input_)) take_data();
-            if (fds[3].revents != 0 && receive(control_, control_input_)) take_requests();
+            if (can_be_read(4, data_socket_) && receive(data_socket_, data_input_)) take_data();
+            if (can_be_read(3, control_) && receive(control_, control_input_)) take_requests();
             cut_if_due();
         }
     }

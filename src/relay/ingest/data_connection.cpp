@@ -145,7 +145,7 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
         };
         return true;
     });
-    if (!is_first) return refused("session {} has had its data connection", session->description().id);
+    if (!is_first) return refused("session {} has its data connection already", session->description().id);
     session_ = session;
     session_->note_idle_data(false);
     identify();

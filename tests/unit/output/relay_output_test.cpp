@@ -357,7 +357,7 @@ TEST(RelayOutput, WhatIsTakenCountsOverAllConnections) {
 
 // Who waits as long as something is taken would wait for ever.
 TEST(RelayOutput, RelayThatRefusesAllStreamsComesNoFurther) {
-    FakeRelay relay({.refuse = RelayCommand::kStreamsSent, .refuses_always = true});
+    FakeRelay relay({.refuse = RelayCommand::kAddStream, .refuses_always = true});
     const auto output = connect_to(relay);
     send_all(*output);
     const auto connect_times = [&](std::size_t count) {

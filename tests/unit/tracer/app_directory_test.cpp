@@ -169,11 +169,12 @@ TEST_F(AppDirectory, NewFileIsLeftAloneUntilItIsOld) {
     std::time_t begin = 0;
     bool is_there = false;
     do {  // again, if it has become old meanwhile
+        fs::remove(other);
         begin = ::time(nullptr);
         make_dead(other);
         clear_away();
         is_there = fs::exists(other);
-    } while (::time(nullptr) - begin > 1);
+    } while (!is_there && ::time(nullptr) - begin > 1);
     EXPECT_TRUE(is_there);
     for (const std::time_t written : {std::time_t{0}, std::numeric_limits<std::time_t>::max()}) {
         make_dead(other);

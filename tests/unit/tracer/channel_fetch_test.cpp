@@ -299,15 +299,19 @@ TEST_F(ChannelFetch, HandlerOfTheThreadThatAsksDoesNotWait) {
     ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
     std::thread interrupter([this, asking = ::pthread_self()] {
         EXPECT_TRUE(test::wait_until([&] { return recorder_.requests() == 1; }));
-        ::pthread_kill(asking, SIGALRM);
-        EXPECT_TRUE(test::wait_until([] { return handled == 1; }));
+        // Again and again: ThreadSanitizer may note a signal before the wait, and run the handler after it.
+        EXPECT_TRUE(test::wait_until([] { return handled >= 1; },
+                                     [&] {
+                                         ::pthread_kill(asking, SIGALRM);
+                                         std::this_thread::sleep_for(1ms);  // moment: between two looks
+                                     }));
         recorder_.answer(Manner::kAnswers);
     });
     tracer_.emit();
     interrupter.join();
     ::sigaction(SIGALRM, &before, nullptr);
-    EXPECT_EQ(not_attached(), 1U) << "the handler's";
-    EXPECT_EQ(recorder_.records(), 1U);
+    EXPECT_GE(not_attached(), 1U) << "the handler's";
+    EXPECT_EQ(recorder_.records() + not_attached(), 1U + static_cast<std::uint64_t>(handled));
     EXPECT_EQ(recorder_.requests(), 1);
 }
 
@@ -384,12 +388,15 @@ TEST_F(ChannelFetch, GuestDoesNotAsk) {
 TEST_F(ChannelFetch, MoreChannelsThanAProcessKeepsAreNotFetchedInTurn) {
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t i = 0; i < kMaxChannels + 5; ++i) numbers.push_back(AttachedTracer::next_number());
+    const std::uint64_t begin = ring::system_now();
     for (int turn = 0; turn < 3; ++turn)
         for (const std::uint32_t number : numbers) {
             tracer_.switch_to({{.event_id = 1, .channel = number}});
             tracer_.emit();
         }
-    EXPECT_LE(recorder_.requests(), static_cast<int>(kMaxChannels) + 2);
+    // A process that stood still for a second has forgotten the crowd.
+    const bool stood_still = ring::system_now() - begin >= 1'000'000'000;
+    EXPECT_TRUE(stood_still || recorder_.requests() <= static_cast<int>(kMaxChannels) + 2) << recorder_.requests();
     EXPECT_EQ(recorder_.records() + not_attached(), 3 * numbers.size());
 }
 

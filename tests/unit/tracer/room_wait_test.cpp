@@ -204,9 +204,21 @@ TEST_P(RoomWaits, HandlerThatJumpsOutOfAWaitCostsOneEvent) {
 #endif
     struct sigaction action {};
     struct sigaction old {};
-    action.sa_handler = [](int) { ::siglongjmp(before_wait, 1); };
+    static volatile sig_atomic_t has_jumped;
+    has_jumped = 0;
+    action.sa_handler = [](int) {
+        if (has_jumped != 0 || thread_state.is_writing != 0) return;  // between two naps
+        has_jumped = 1;
+        ::siglongjmp(before_wait, 1);
+    };
     ::sigaction(SIGUSR1, &action, &old);
-    std::thread other = when_it_waits([self = ::pthread_self()] { ::pthread_kill(self, SIGUSR1); });
+    std::thread other = when_it_waits([self = ::pthread_self()] {
+        EXPECT_TRUE(test::wait_until([] { return has_jumped != 0; },
+                                     [self] {
+                                         ::pthread_kill(self, SIGUSR1);
+                                         std::this_thread::sleep_for(1ms);  // moment: between two looks
+                                     }));
+    });
     if (sigsetjmp(before_wait, 1) == 0) tracer_.emit();
     other.join();
     ::sigaction(SIGUSR1, &old, nullptr);

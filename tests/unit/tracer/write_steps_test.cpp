@@ -297,7 +297,10 @@ TEST_F(StraightSteps, ActionIsReadWhole) {
     std::string staged(8 + LEAT_STAGE_SLACK, 'x');
     const auto emit = [&] { leat_write(&tracer_.tracepoint(), nullptr, 0, staged.data(), 8); };
     // The thread stays ready for our channel, although all events go to the other.
-    const auto body = straight(emit, [](auto& /*ring*/) { thread_state.misses = 0; });
+    const auto body = straight(emit, [](ring::RingHeader& ring) {
+        thread_state.misses = 0;
+        ring.last_timestamp = std::uint64_t{1} << 60U;  // nobody gets there: headers are short
+    });
     constexpr std::size_t kSteps =
         150;  // more than the sequence has as far as it sees that the writer is the wrong one
     std::uint64_t records = 0;
