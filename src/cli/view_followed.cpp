@@ -59,9 +59,8 @@ class GrowingTraces {
     // A trace that begins beside those that are open is not to wait until they have no more to say. Returns whether
     // there is one.
     Result<bool> look_if_told() {
-        constexpr std::chrono::milliseconds kPeriod{500};  // as a wait that nobody ends
         if (traces_.empty() || is_alone()) return false;
-        if (!watch_.take_events() && Clock::now() - last_look_ < kPeriod) return false;
+        if (!watch_.take_events() && Clock::now() - last_look_ < viewer::DirectoryWatch::kPeriod) return false;
         const std::size_t before = traces_.size();
         LEAT_TRY(look());
         return traces_.size() > before;
@@ -154,12 +153,14 @@ class GrowingTraces {
         bool is_all = false;       // what moves meanwhile may have been in neither place when we looked there
         bool is_expected = false;  // a trace that is on its way
     };
+    // Not at once: those that are open must go on first.
+    static Found try_again() { return {.is_all = true, .is_expected = true}; }
     Result<Found> look(const fs::path& root) {
         const auto [directories, is_watched] = watch(root);
         // While others are open, nobody asks.
         const bool is_expected = traces_.empty() && std::ranges::any_of(std::views::keys(directories), is_on_its_way);
         const auto found = trace::find_trace_directories(root);
-        if (!found && may_come_later(found.error())) return Found{.is_all = true, .is_expected = true};
+        if (!found && may_come_later(found.error())) return try_again();
         // What we followed may be gone by now: it was cleared, or ended before its metadata came.
         const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
         const bool is_gone = !found && (found.error().kind == ErrorKind::kNotFound || !viewer::FileIdentity::of(root));
@@ -172,7 +173,7 @@ class GrowingTraces {
             if (is_known(directory)) continue;
             const auto identity = viewer::FileIdentity::of(directory);
             if (auto opened = open(directory); !opened) {
-                if (may_come_later(opened.error())) return Found{.is_all = true, .is_expected = true};
+                if (may_come_later(opened.error())) return try_again();
                 if (directory == root) return wrap(directory.string(), std::move(opened).error());
                 give_up(directory, opened.error());
                 if (identity) known_.insert_or_assign(directory, *identity);

@@ -102,11 +102,12 @@ std::vector<pollfd> ControlServer::wanted() const {
 
 ControlServer::Clock::time_point ControlServer::deadline() const {
     auto deadline = Clock::time_point::max();
+    const bool do_newcomers_wait = !has_room();
     for (const auto& connection : connections_) {
         if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
-        if (!connection->is_busy && !has_room())
+        if (!connection->is_busy && do_newcomers_wait)
             deadline = std::min(deadline, connection->silent_since + kSpeaksWithin);
     }
     return deadline;

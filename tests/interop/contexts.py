@@ -154,7 +154,8 @@ class Changes(ContextsTest):
         if not can_be_two_users():
             lacks("two-users")
         script = "import os; os.setresgid(7, 8, 9); bytes(100000); os.setresuid(4, 5, 6); bytes(100000)"
-        recording = self.record(sys.executable, "-c", script, options=("--preload", "libc,dl", "--ring-size=16M", "--context", ",".join(IDS)))
+        recording = self.record(sys.executable, "-c", script,
+                                options=("--preload", "libc,dl", "--ring-size=16M", "--context", ",".join(IDS)))
         self.assertEqual(recording.status, 0, recording.stderr)
         found = [tuple(event[kind] for kind in IDS) for event in self.read_recording(recording).events()]
         self.assertEqual([ids for ids, _ in itertools.groupby(found)], [(0,) * 6, (0, 0, 0, 7, 8, 9), (4, 5, 6, 7, 8, 9)])

@@ -11,7 +11,7 @@ import subprocess
 from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
 from session_daemons import RelayedTest, as_user
 from support import (IS_WHOLE, LEAT, PATIENCE, Held, can_be_two_users, has, is_described, main, needs,
-                     open_files_of, outside_gate, state_of, stop_process, wait_until)
+                     open_files_of, outside_gate, sleeps_of, state_of, stop_process, wait_until)
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 OTHER = 1000  # who is not root
@@ -296,7 +296,9 @@ class OfARelay(FollowerTest):
         self.producer.rotate(2)
         self.producer.close_chunk(1, DELETE_CHUNK)
         self.assertTrue(metadata.parent.exists())
+        begin = sleeps_of(self.follower.pid)
         held.let_go()
+        wait_until(lambda: state_of(self.follower.pid) == "Z" or sleeps_of(self.follower.pid) > begin, "it is still looking")
         self.producer.send_metadata(METADATA)
         self.producer.push([(30, 3)])
         self.wait_for_numbers([1, 2, 3])

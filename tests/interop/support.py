@@ -404,6 +404,11 @@ def open_files_of(pid):
     return found
 
 
+def sleeps_of(pid):
+    """How often its first thread has gone to sleep."""
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+
+
 def cpu_seconds_of(pid):
     user, system = fields_of(pid)[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

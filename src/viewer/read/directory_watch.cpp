@@ -12,7 +12,6 @@ namespace leat::viewer {
 namespace {
 
 constexpr std::uint32_t kCreated = IN_CREATE | IN_MOVED_TO;
-constexpr int kPeriodMs = 500;
 // How often a watch without notifications wakes up.
 constexpr int kBlindPeriodMs = 20;
 
@@ -30,7 +29,7 @@ void DirectoryWatch::add(const std::filesystem::path& path, std::uint32_t events
 
 bool DirectoryWatch::wait(int stop_fd) {
     std::array<pollfd, 2> wanted{pollfd{fd_.get(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
-    const int count = ::poll(wanted.data(), wanted.size(), is_blind_ ? kBlindPeriodMs : kPeriodMs);
+    const int count = ::poll(wanted.data(), wanted.size(), is_blind_ ? kBlindPeriodMs : int{kPeriod.count()});
     return take_events() || count == 0;
 }
 

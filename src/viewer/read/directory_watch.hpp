@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 
@@ -11,6 +12,9 @@ namespace leat::viewer {
 // file systems send no notifications, so a wait also ends by itself now and then.
 class DirectoryWatch {
   public:
+    // A wait ends by itself after it, and who does not wait looks as often.
+    static constexpr std::chrono::milliseconds kPeriod{500};
+
     DirectoryWatch();
 
     // Watches for files that are created there or moved there. Does nothing if the directory is watched already, or if

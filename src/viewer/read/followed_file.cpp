@@ -19,8 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxEntrySize = 4096;
 
+constexpr std::int64_t kPerSecond = 1'000'000'000;  // ns
+
 std::optional<FileIdentity> identity_of(int directory, const char* name, int flags) {
-    constexpr std::int64_t kPerSecond = 1'000'000'000;
     struct statx status {};
     if (::statx(directory, name, flags, STATX_INO | STATX_BTIME, &status) != 0) return std::nullopt;
     const bool has_birth = (status.stx_mask & STATX_BTIME) != 0;
@@ -34,7 +35,7 @@ std::optional<FileIdentity> identity_of(int directory, const char* name, int fla
 std::int64_t file_time_now() {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now.tv_sec * INT64_C(1'000'000'000) + now.tv_nsec;
+    return now.tv_sec * kPerSecond + now.tv_nsec;
 }
 
 }  // namespace
