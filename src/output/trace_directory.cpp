@@ -34,8 +34,8 @@ Result<void> TraceDirectory::prepare(const fs::path& directory) {
 Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& directory, const fs::path& trace_path,
                                                                std::vector<ChannelFiles> channels,
                                                                std::optional<uid_t> owner) {
-    std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace_path, std::move(channels), owner));
-    output->files_ = LEAT_TRY(TraceFiles::create(directory / trace_path, output->channels_, owner));
+    std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace_path));
+    output->files_ = LEAT_TRY(TraceFiles::create(directory / trace_path, std::move(channels), owner));
     return output;
 }
 
@@ -43,8 +43,8 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::resume(const fs::path& d
                                                                std::vector<ChannelFiles> channels,
                                                                std::optional<uid_t> owner,
                                                                const TraceFiles::Stored& stored) {
-    std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace_path, std::move(channels), owner));
-    output->files_ = LEAT_TRY(TraceFiles::resume(directory / trace_path, output->channels_, owner, stored));
+    std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace_path));
+    output->files_ = LEAT_TRY(TraceFiles::resume(directory / trace_path, std::move(channels), owner, stored));
     return output;
 }
 
@@ -91,7 +91,7 @@ Result<void> TraceDirectory::write_packet(const consumer::Packet& packet) {
 
 Result<void> TraceDirectory::prepare_chunk(const fs::path& directory) {
     next_root_ = directory;
-    next_ = LEAT_TRY(TraceFiles::create(directory / trace_path_, channels_, owner_));
+    next_ = LEAT_TRY(files_->create_next(directory / trace_path_));
     return next_->write_metadata(metadata_);
 }
 

@@ -57,15 +57,12 @@ class TraceDirectory final : public consumer::Output {
     void remove_if_unused() override;
 
   private:
-    TraceDirectory(std::filesystem::path root, std::filesystem::path trace_path, std::vector<ChannelFiles> channels,
-                   std::optional<uid_t> owner)
-        : root_(std::move(root)), trace_path_(std::move(trace_path)), channels_(std::move(channels)), owner_(owner) {}
+    TraceDirectory(std::filesystem::path root, std::filesystem::path trace_path)
+        : root_(std::move(root)), trace_path_(std::move(trace_path)) {}
     [[nodiscard]] std::string place() const { return (root_ / trace_path_).string(); }
 
     std::filesystem::path root_;
     std::filesystem::path trace_path_;
-    std::vector<ChannelFiles> channels_;
-    std::optional<uid_t> owner_;
     std::string metadata_;  // all of it
     std::unique_ptr<TraceFiles> files_;
     std::filesystem::path next_root_;

@@ -54,8 +54,17 @@ Result<void> make_with_parents(const fs::path& path) {
 
 Result<std::unique_ptr<TraceFiles>> TraceFiles::create(const fs::path& directory, std::vector<ChannelFiles> channels,
                                                        std::optional<uid_t> owner) {
+    return create(directory, std::move(channels), owner, 0);
+}
+
+Result<std::unique_ptr<TraceFiles>> TraceFiles::create_next(const fs::path& directory) const {
+    return create(directory, channels_, owner_, sync_ ? sync_->horizon() : 0);
+}
+
+Result<std::unique_ptr<TraceFiles>> TraceFiles::create(const fs::path& directory, std::vector<ChannelFiles> channels,
+                                                       std::optional<uid_t> owner, std::uint64_t horizon) {
     std::unique_ptr<TraceFiles> output(new TraceFiles(directory, std::move(channels), owner));
-    const auto made = output->make(Existing::kRefused);
+    const auto made = output->make(Existing::kRefused, horizon);
     if (made) return output;
     output->remove_trace();
     return tl::unexpected(made.error());
@@ -64,7 +73,7 @@ Result<std::unique_ptr<TraceFiles>> TraceFiles::create(const fs::path& directory
 Result<std::unique_ptr<TraceFiles>> TraceFiles::resume(const fs::path& directory, std::vector<ChannelFiles> channels,
                                                        std::optional<uid_t> owner, const Stored& stored) {
     std::unique_ptr<TraceFiles> output(new TraceFiles(directory, std::move(channels), owner));
-    LEAT_TRY(output->make(Existing::kTaken));
+    LEAT_TRY(output->make(Existing::kTaken, 0));
     const std::vector<std::string> indexes = LEAT_TRY(names_in(output->index_fd_.get()));
     for (const auto& [stream, next] : stored) {
         auto files = LEAT_TRY(StreamFiles::reopen(output->place_of(stream), next, indexes));
@@ -73,11 +82,11 @@ Result<std::unique_ptr<TraceFiles>> TraceFiles::resume(const fs::path& directory
     return output;
 }
 
-Result<void> TraceFiles::make(Existing existing) {
+Result<void> TraceFiles::make(Existing existing, std::uint64_t horizon) {
     LEAT_TRY(make_directories(existing));
     // Create the sync file before the metadata: a file `metadata` makes the directory a trace, which can then be
     // followed.
-    if (auto sync = trace::SyncWriter::create(trace_fd_.get())) {
+    if (auto sync = trace::SyncWriter::create(trace_fd_.get(), horizon)) {
         LEAT_TRY(files_.give(sync->fd(), kOwnersFile));
         sync_ = *std::move(sync);
     }

@@ -30,6 +30,8 @@ class TraceFiles {
     // then read it. That user may do there what it likes: we keep hold of what we made, and follow no links.
     static Result<std::unique_ptr<TraceFiles>> create(const std::filesystem::path& directory,
                                                       std::vector<ChannelFiles> channels, std::optional<uid_t> owner);
+    // The next chunk of this trace, in a new directory. Followers who come to the end of this one then wait for that.
+    [[nodiscard]] Result<std::unique_ptr<TraceFiles>> create_next(const std::filesystem::path& directory) const;
     // Goes on with the files of a process that was killed, or that never made them. `stored`: for each stream that
     // has packets, the number of the next one; what the files have beyond, a packet that was being written, is cut off.
     using Stored = std::map<consumer::StreamId, std::uint64_t>;
@@ -65,8 +67,11 @@ class TraceFiles {
     TraceFiles(std::filesystem::path trace, std::vector<ChannelFiles> channels, std::optional<uid_t> owner)
         : trace_(std::move(trace)), channels_(std::move(channels)), owner_(owner), files_(trace_, owner) {}
 
+    static Result<std::unique_ptr<TraceFiles>> create(const std::filesystem::path& directory,
+                                                      std::vector<ChannelFiles> channels, std::optional<uid_t> owner,
+                                                      std::uint64_t horizon);
     enum class Existing { kRefused, kTaken };
-    Result<void> make(Existing existing);
+    Result<void> make(Existing existing, std::uint64_t horizon);
     Result<void> make_directories(Existing existing);
     [[nodiscard]] Result<void> give_directories() const;
     [[nodiscard]] StreamFiles::Place place_of(consumer::StreamId id) const;

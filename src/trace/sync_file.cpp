@@ -39,7 +39,7 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes) {
     return SyncState{record.generation, record.horizon, record.metadata_size};
 }
 
-Result<SyncWriter> SyncWriter::create(int directory_fd) {
+Result<SyncWriter> SyncWriter::create(int directory_fd, std::uint64_t horizon) {
     // Do not truncate the old file, but make a new one: readers of the old one see that its session has ended. Lock
     // the new one before it gets its name: without a lock it would look like the file of a session that has ended.
     if (::unlinkat(directory_fd, kNewSyncFileName, 0) != 0 && errno != ENOENT)
@@ -47,6 +47,7 @@ Result<SyncWriter> SyncWriter::create(int directory_fd) {
     UniqueFd fd(::openat(directory_fd, kNewSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
     if (!fd.is_open()) return io_error(fmt::format("cannot create {}", kNewSyncFileName));
     SyncWriter writer(std::move(fd));
+    writer.record_.horizon = horizon;
     auto made = writer.write();
     if (made && ::renameat(directory_fd, kNewSyncFileName, directory_fd, kSyncFileName) != 0)
         made = io_error(fmt::format("cannot replace {}", kSyncFileName));

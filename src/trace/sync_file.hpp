@@ -46,13 +46,16 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes);
 // has ended.
 class SyncWriter {
   public:
-    // Creates the file in the trace directory, beside `metadata`; replaces that of an earlier session.
-    static Result<SyncWriter> create(int directory_fd);
+    // Creates the file in the trace directory, beside `metadata`; replaces that of an earlier session. `horizon`: as of
+    // publish(), if that is known before anything is published; followers of other directories wait for this one then.
+    static Result<SyncWriter> create(int directory_fd, std::uint64_t horizon = 0);
 
     // Call it after data, index and metadata are written. Wakes all followers; costs two system calls.
     Result<void> publish(std::uint64_t horizon, std::uint64_t metadata_size);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
+    // As it was published last; 0: it is not known.
+    [[nodiscard]] std::uint64_t horizon() const { return record_.horizon; }
 
   private:
     explicit SyncWriter(UniqueFd fd) : fd_(std::move(fd)), lock_(fd_.get(), kSyncLockBase) {}

@@ -56,10 +56,16 @@ Result<Progress> FollowedTrace::advance() {
     // seen by the steps that follow.
     is_writer_gone_ = !sync_ || sync_->is_writer_gone();
     if (sync_) state_ = LEAT_TRY(sync_->read());
-    // By its clock, others are held back no longer than they must be. What is wrong with it is told of with the
-    // packets.
-    if (trace_.metadata_size() == 0 && state_.metadata_size > 0) (void)read_metadata();
-    if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
+    // By its clock, others are held back as long as they must be, and no longer. What is wrong with it is told of with
+    // the packets.
+    const bool has_metadata = state_.metadata_size > 0 || state_.horizon > 0;
+    if (trace_.metadata_size() == 0 && has_metadata) (void)read_metadata();
+    if (state_.generation == 0 && !is_writer_gone_) {
+        // It may be the next chunk of a trace, and bring events that are older than the last ones of the chunk before.
+        hold_back();
+        merge_->refresh();
+        return Progress::kNothingNew;
+    }
     LEAT_TRY(find_all_files());
     warn_of_streams_without_beginning();
     bool is_new = false;

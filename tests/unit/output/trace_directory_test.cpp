@@ -11,6 +11,7 @@
 #include "support/file_size_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
+#include "trace/sync_file.hpp"
 
 namespace leat::output {
 namespace {
@@ -93,6 +94,17 @@ TEST_F(TraceDirectoryTest, ClockMovesInANewFileAndUnitsFollow) {
 }
 
 // Who has events for it tries again.
+TEST_F(TraceDirectoryTest, NextChunkBeginsWithTheHorizonOfTheOneBefore) {
+    output_->cycle_done(42);
+    const fs::path next = scratch_.path() / "next";
+    ASSERT_TRUE(output_->prepare_chunk(next));
+    const auto sync = trace::SyncReader::open(next / "ust/uid/1000/64-bit");
+    ASSERT_TRUE(sync && *sync);
+    const trace::SyncState state = *(*sync)->read();
+    EXPECT_EQ(state.generation, 0U);
+    EXPECT_EQ(state.horizon, 42U);
+}
+
 TEST_F(TraceDirectoryTest, TraceThatDidNotFitOnTheDiskLeavesNothing) {
     {
         const FileSizeLimit full(10);

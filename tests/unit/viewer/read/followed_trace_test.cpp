@@ -28,11 +28,11 @@ std::string_view text_of(UntrustedBytes bytes) { return {reinterpret_cast<const 
 // new one of that name. Packet n has one event, at second n.
 class RollingWriter {
   public:
-    explicit RollingWriter(fs::path directory) : directory_(std::move(directory)) {
+    explicit RollingWriter(fs::path directory, std::uint64_t horizon = 0) : directory_(std::move(directory)) {
         fs::create_directories(directory_ / "index");
         append("metadata", metadata());
         directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        sync_ = *trace::SyncWriter::create(directory_fd_.get());
+        sync_ = *trace::SyncWriter::create(directory_fd_.get(), horizon);
     }
 
     // The next packets go into this file.
@@ -114,17 +114,21 @@ class FollowedTraceTest : public testing::Test {
 
     void open(bool has_begun_since) {
         trace_.reset();
+        trace_ = opened(root_, 0, has_begun_since);
+    }
+    std::unique_ptr<FollowedTrace> opened(const fs::path& directory, std::uint64_t number, bool has_begun_since) {
         const auto warn = [this](const std::string& text) { told_ += text + "; "; };
-        auto opened = FollowedTrace::open(root_, 0, merge_, warn, has_begun_since);
+        auto opened = FollowedTrace::open(directory, number, merge_, warn, has_begun_since);
         LEAT_CHECK(opened && opened->trace != nullptr);
-        trace_ = std::move(opened->trace);
+        return std::move(opened->trace);
     }
 
     // Reads until there is nothing new. Returns the seconds of the events, and the losses.
-    std::string read() {
+    std::string read() { return read(*trace_); }
+    std::string read(FollowedTrace& trace) {
         told_.clear();
         while (true) {
-            const auto progress = trace_->advance();
+            const auto progress = trace.advance();
             if (!progress) return told_ + progress.error().message;
             while (true) {
                 const auto is_message = merge_.next();
@@ -461,6 +465,28 @@ TEST_F(FollowedTraceTest, NothingBeyondTheHorizonIsTold) {
     EXPECT_EQ(read(), "events discarded: 0 1 2 ");
     writer_.publish();
     EXPECT_EQ(read(), "3 ");
+}
+
+// Two CPUs at a rotation: the last event of the one is later than the first one of the other in the next chunk.
+TEST_F(FollowedTraceTest, EndOfAChunkWaitsForTheBeginningOfTheNext) {
+    writer_.roll("c_0_0");
+    writer_.packet(2);
+    writer_.packet(3);
+    writer_.publish(2);
+    EXPECT_EQ(read(), "events discarded: 0 2 ");
+    RollingWriter next("next", 2);
+    writer_.end();
+    const auto next_trace = opened("next", 1, true);
+    // As a follower does: all that is open goes on before anything is told.
+    EXPECT_EQ(*next_trace->advance(), Progress::kNothingNew);
+    EXPECT_EQ(read(), "");
+    next.roll("c_1_0");
+    next.packet(2, 8);
+    next.publish();
+    EXPECT_EQ(read(*next_trace), "events discarded: 0 2 ");
+    next.end();
+    EXPECT_EQ(read(*next_trace), "3 end");
+    EXPECT_EQ(merge_.late_events(), 0U);
 }
 
 }  // namespace
