@@ -17,7 +17,8 @@ LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 OTHER = 1000  # who is not root
 CPU = min(os.sched_getaffinity(0))
 NUMBER = re.compile(r"\bn = (\d+)")
-MISSED = re.compile("^WARNING: Missed .*: their files were replaced before they were read")
+MISSED = re.compile("^(WARNING: Missed .*: their files|leat: warning: .*: the files of its stream before this one) "
+                    "were replaced before they were read")
 
 
 class FollowerTest(RelayedTest):
