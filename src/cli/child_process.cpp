@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cli/end_by_signal.hpp"
 #include "cli/program_file.hpp"
 
 namespace leat::cli {
@@ -102,7 +103,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
 std::optional<int> ChildProcess::poll_exit_status() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : status_of_signal(WTERMSIG(status));
 }
 
 void ChildProcess::send(const signalfd_siginfo& signal) const {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
+#include "cli/end_by_signal.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/output_file.hpp"
@@ -179,7 +179,7 @@ Result<void> export_traces(ExportOptions& options) {
     if (is_chrome) chrome.finish();
     if (auto flushed = output.flush(); !flushed)
         return wrap(options.output.value_or("standard output"), flushed.error());
-    if (output.is_closed()) end_by_sigpipe();
+    if (output.is_closed()) end_by_signal(SIGPIPE);
     if (!written && written.error().kind == ErrorKind::kRefused) return written;
     // What could be read of a damaged trace is exported.
     LEAT_TRY(file.finish());

@@ -14,6 +14,8 @@
 #include "base/unique_fd.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
+#include "cli/end_by_signal.hpp"
+#include "cli/ignored_signal.hpp"
 #include "cli/preload.hpp"
 #include "cli/readable_signals.hpp"
 #include "cli/recording_report.hpp"
@@ -283,7 +285,7 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     // Whoever wants the end by now does not want the beginning.
     if (const auto signal = signals.take_end()) {
         recorder->abandon();
-        return 128 + *signal;
+        return status_of_signal(*signal);
     }
     SnapshotReport snapshots;
     auto exit_status = run_program(*recorder, signals, options.command, variables, limits, options.summary, snapshots);
@@ -320,7 +322,7 @@ int run(RecordOptions& options) {
     }
     const auto exit_status = record(options, *parameters, *destination, *limits, signals);
     if (exit_status) return *exit_status;
-    if (const auto signal = signals.take_end()) return 128 + *signal;
+    if (const auto signal = signals.take_end()) return status_of_signal(*signal);
     print_error(exit_status.error());
     return kExitFailed;
 }
@@ -435,6 +437,7 @@ void add_record_command(CLI::App& app, int& exit_status) {
         const auto count = std::ranges::count(command->parse_order(), program);
         options->command = last_words(static_cast<std::size_t>(count));
         exit_status = run(*options);
+        if (exit_status == status_of_signal(SIGINT) && !is_ignored(SIGINT)) end_by_signal(SIGINT);
     });
 }
 

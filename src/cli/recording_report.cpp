@@ -8,6 +8,7 @@
 
 #include "base/printable_text.hpp"
 #include "base/shell_word.hpp"
+#include "cli/end_by_signal.hpp"
 #include "cli/program_file.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
@@ -54,8 +55,7 @@ std::string RecordingReport::why_unregistered() const {
     if (const auto obstacle = find_obstacle(program_.name))
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
     if (!program_.is_preloaded) {
-        constexpr int kOfSignals = 128;
-        const bool was_killed = exit_status_ > kOfSignals && exit_status_ <= kOfSignals + SIGRTMAX;
+        const bool was_killed = exit_status_ > status_of_signal(0) && exit_status_ <= status_of_signal(SIGRTMAX);
         const std::string end =
             was_killed ? fmt::format(" before {} ended with status {}", program_.name, exit_status_) : "";
         return fmt::format(

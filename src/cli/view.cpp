@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
+#include "cli/end_by_signal.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/output_file.hpp"
@@ -214,7 +214,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
         let_writes_fail();
         auto viewed = view(*arguments);
         if (viewed) {
-            if (*viewed == Viewed::kUntilNobodyRead) end_by_sigpipe();
+            if (*viewed == Viewed::kUntilNobodyRead) end_by_signal(SIGPIPE);
             return;
         }
         print_error(viewed.error());

@@ -193,7 +193,10 @@ class ExitStatus(InteropTest):
 class Signals(InteropTest):
     def started(self, *command, options=(), stdin=subprocess.DEVNULL, **arguments):
         """Starts `leat record` and waits until its program has printed its first line."""
-        process = subprocess.Popen(self.record_command(command, options), stdin=stdin, stdout=subprocess.PIPE,
+        return self.started_process(*self.record_command(command, options), stdin=stdin, **arguments)
+
+    def started_process(self, *command, stdin=subprocess.DEVNULL, **arguments):
+        process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True, **arguments)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
@@ -204,7 +207,7 @@ class Signals(InteropTest):
     def test_interrupt_to_the_recorder_ends_the_program(self):
         process = self.started(program("emit"), "1000", "1", "wait")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(process.wait(60), -signal.SIGINT)
         self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
 
     def test_what_is_sent_to_the_recorder_reaches_the_program(self):
@@ -232,8 +235,15 @@ class Signals(InteropTest):
     def test_interrupt_from_the_terminal_ends_both(self):
         process = self.started(program("emit"), "1000", "1", "wait")
         os.killpg(process.pid, signal.SIGINT)
-        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(process.wait(60), -signal.SIGINT)
         self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
+
+    def test_interrupt_from_the_terminal_ends_a_script(self):
+        """Which goes on, if what it waits for ends otherwise."""
+        recorder = self.record_command((program("emit"), "1000", "1", "wait"))
+        process = self.started_process("bash", "-c", '"$@"; echo it goes on', "bash", *recorder)
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual((process.communicate(timeout=PATIENCE)[0], process.returncode), ("", -signal.SIGINT))
 
     def test_terminal_that_hangs_up_ends_both(self):
         """It tells the recorder alone, which leads the session."""
