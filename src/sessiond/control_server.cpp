@@ -19,12 +19,10 @@ using nlohmann::json;
 constexpr std::size_t kMaxRequest = 1U << 20;
 // An answer that nobody reads.
 constexpr std::size_t kMaxUnsent = 64U << 20;
-constexpr std::size_t kMaxConnections = 64;
 // Requests of one client in one turn: others want to be served, too.
 constexpr std::size_t kMaxRequestsAtOnce = 64;
 // Arrays and objects in one another. The deepest request that makes sense has five.
 constexpr int kMaxDepth = 16;
-constexpr std::chrono::seconds kSpeaksWithin{1};
 
 // Nothing: it is no JSON, or lies too deep for functions that call themselves for each level.
 std::optional<json> parse_request(std::string_view line) {
@@ -77,13 +75,12 @@ UniqueFd ControlServer::release() {
     return socket_.release();
 }
 
-// Who connects asks for something at once.
-bool ControlServer::is_about_to_ask(const Connection& connection) {
-    return connection.verb.empty() && Clock::now() - connection.silent_since < kSpeaksWithin;
+bool ControlServer::is_about_to_ask(const Connection& connection) const {
+    return connection.verb.empty() && Clock::now() - connection.silent_since < speaks_within_;
 }
 
 bool ControlServer::owes_answers() const {
-    return std::ranges::any_of(connections_, [](const auto& connection) {
+    return std::ranges::any_of(connections_, [this](const auto& connection) {
         return !connection->is_over && (connection->is_busy || is_about_to_ask(*connection) ||
                                         !connection->output.empty() || !connection->input.empty());
     });
@@ -107,8 +104,8 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
         if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
-        if (!connection->is_busy && do_newcomers_wait)
-            deadline = std::min(deadline, connection->silent_since + kSpeaksWithin);
+        if (do_newcomers_wait && is_about_to_ask(*connection))
+            deadline = std::min(deadline, connection->silent_since + speaks_within_);
     }
     return deadline;
 }
@@ -130,19 +127,21 @@ void ControlServer::run() {
     });
 }
 
-// Who waits for an answer gets it, and who has just come is heard: newcomers wait in the kernel's queue meanwhile.
-bool ControlServer::may_have_to_go(const Connection& connection) {
-    return !connection.is_busy && !is_about_to_ask(connection);
+// Who waits for an answer gets it, also to what is not read yet, and who has just come is heard: newcomers wait in the
+// kernel's queue meanwhile.
+bool ControlServer::may_have_to_go(const Connection& connection) const {
+    return !connection.is_busy && connection.output.empty() && !is_about_to_ask(connection) && !may_go_on(connection) &&
+           !is_readable(connection.socket.get());
 }
 
 bool ControlServer::has_room() const {
-    return connections_.size() < kMaxConnections ||
-           std::ranges::any_of(connections_, [](const auto& connection) { return may_have_to_go(*connection); });
+    return connections_.size() < most_clients_ ||
+           std::ranges::any_of(connections_, [this](const auto& connection) { return may_have_to_go(*connection); });
 }
 
 // Whoever has been silent for longest makes room.
 void ControlServer::make_room() {
-    if (connections_.size() < kMaxConnections) return;
+    if (connections_.size() < most_clients_) return;
     auto oldest = connections_.end();
     for (auto it = connections_.begin(); it != connections_.end(); ++it)
         if (may_have_to_go(**it) && (oldest == connections_.end() || (*it)->silent_since < (*oldest)->silent_since))

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <list>
@@ -37,6 +38,10 @@ class ControlServer {
         Clock::duration progress_period = std::chrono::seconds(5);
         // Who asks for nothing for so long, and waits for nothing, has to go.
         Clock::duration client_patience = std::chrono::seconds(30);
+        // At once.
+        std::size_t most_clients = 64;
+        // Who connects asks for something within this time, or has to go if others want to come.
+        Clock::duration speaks_within = std::chrono::seconds(1);
     };
     static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Handler handler);
     // With a socket that listens at that path, of a daemon whose place we take.
@@ -81,13 +86,15 @@ class ControlServer {
           group_(parameters.group),
           progress_period_(parameters.progress_period),
           client_patience_(parameters.client_patience),
+          most_clients_(parameters.most_clients),
+          speaks_within_(parameters.speaks_within),
           handler_(std::move(handler)) {}
     void accept_all();
     [[nodiscard]] bool is_welcome(const ucred& peer) const;
     void receive(const std::shared_ptr<Connection>& connection);
     [[nodiscard]] static bool may_go_on(const Connection& connection);
-    [[nodiscard]] static bool is_about_to_ask(const Connection& connection);
-    [[nodiscard]] static bool may_have_to_go(const Connection& connection);
+    [[nodiscard]] bool is_about_to_ask(const Connection& connection) const;
+    [[nodiscard]] bool may_have_to_go(const Connection& connection) const;
     void do_requests(const std::shared_ptr<Connection>& connection);
     void begin_request(Connection& connection, const std::optional<nlohmann::json>& request) const;
     void tell_progress(Connection& connection) const;
@@ -100,6 +107,8 @@ class ControlServer {
     std::optional<gid_t> group_;
     Clock::duration progress_period_;
     Clock::duration client_patience_;
+    std::size_t most_clients_;
+    Clock::duration speaks_within_;
     Handler handler_;
     bool is_door_closed_ = false;
     std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later

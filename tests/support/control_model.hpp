@@ -34,6 +34,11 @@ class ControlModel {
     explicit ControlModel(Choose choose) : choose_(std::move(choose)) {
         parameters_.progress_period = choose_(2) == 0 ? Clock::duration{} : std::chrono::hours(1);
         parameters_.client_patience = std::chrono::hours(1);
+        if (choose_(2) == 0) parameters_.most_clients = 1 + choose_(kMostOpen / 2);
+        if (choose_(2) == 0)
+            parameters_.speaks_within = Clock::duration{};
+        else
+            parameters_.speaks_within = std::chrono::hours(1);
         auto server =
             sessiond::ControlServer::listen(parameters_, [this](const sessiond::Client&, const nlohmann::json& request,
                                                                 sessiond::Reply reply) { handle(request, reply); });
@@ -66,9 +71,11 @@ class ControlModel {
             leave(client);
     }
 
-    // Whoever is still there sends and reads all, and what is being done ends. For a moment, a thread that closes
-    // another connection may have this one, too (StrangerSocket).
+    // Whoever is still there asks once more, so that nobody is waited for, sends and reads all, and what is being done
+    // ends. For a moment, a thread that closes another connection may have this one, too (StrangerSocket).
     void finish() {
+        for (Client& client : clients_)
+            if (client.socket.is_open()) ask(client, Kind::kAtOnce);
         (void)wait_until([this] {
             for (std::size_t turn = 0; violation_.empty() && move_on(); ++turn)
                 expect(turn < kMostTurns, "the server never rests");
@@ -82,6 +89,7 @@ class ControlModel {
     [[nodiscard]] std::uint64_t tellings() const { return tellings_; }
     [[nodiscard]] std::uint64_t left_meanwhile() const { return left_meanwhile_; }
     [[nodiscard]] std::uint64_t unread() const { return unread_; }
+    [[nodiscard]] std::uint64_t displaced() const { return displaced_; }
 
   private:
     using Clock = sessiond::ControlServer::Clock;
@@ -140,8 +148,8 @@ class ControlModel {
             if (!client.socket.is_open()) continue;
             if (!client.sent.empty() || !client.awaited.empty()) return "a request is not answered, or never done";
             if (!client.text.empty()) return "the last line has no end";
-            if (client.is_at_end != client.has_stopped) return "a connection is not closed when its client is done";
-            open += client.has_stopped ? 0 : 1;
+            if (client.has_stopped && !client.is_at_end) return "a connection is not closed when its client is done";
+            open += client.is_at_end ? 0 : 1;
         }
         return server_->wanted().size() == 1 + open ? "" : "the server keeps connections that are over";
     }
@@ -153,8 +161,10 @@ class ControlModel {
     }
 
     void ask(Client& client) {
+        ask(client, std::array{Kind::kAtOnce, Kind::kLater, Kind::kNoJson}.at(choose_(8) == 0 ? 2 : choose_(2)));
+    }
+    void ask(Client& client, Kind kind) {
         if (client.has_stopped) return;
-        const Kind kind = std::array{Kind::kAtOnce, Kind::kLater, Kind::kNoJson}.at(choose_(8) == 0 ? 2 : choose_(2));
         const Request request{++last_number_, kind, verb_of(kind)};
         std::string line = "{\"verb\": \n";
         if (kind != Kind::kNoJson)
@@ -196,7 +206,7 @@ class ControlModel {
         if (client.is_at_end) return false;
         std::string bytes(most, '\0');
         const ssize_t size = ::recv(client.socket.get(), bytes.data(), bytes.size(), 0);
-        if (size == 0) client.is_at_end = true;
+        if (size == 0) note_end(client);
         if (size <= 0) return size == 0;
         client.text.append(bytes, 0, static_cast<std::size_t>(size));
         for (std::size_t end = 0; (end = client.text.find('\n')) != std::string::npos;) {
@@ -204,6 +214,19 @@ class ControlModel {
             client.text.erase(0, end + 1);
         }
         return true;
+    }
+
+    // Of what the server sends.
+    void note_end(Client& client) {
+        client.is_at_end = true;
+        if (client.has_stopped) return;
+        // It had to make room for another one.
+        ++displaced_;
+        expect(parameters_.most_clients <= kMostOpen, "a connection is closed though there is room");
+        expect(client.awaited.empty() && !client.is_served, "who waits for an answer has to make room");
+        client.has_stopped = true;
+        client.output.clear();
+        client.lines.clear();
     }
 
     void take(Client& client, std::string_view line) {
@@ -299,6 +322,7 @@ class ControlModel {
     std::uint64_t tellings_ = 0;
     std::uint64_t left_meanwhile_ = 0;
     std::uint64_t unread_ = 0;
+    std::uint64_t displaced_ = 0;
     std::string violation_;
     std::unique_ptr<sessiond::ControlServer> server_;
 };
