@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cli/end_by_signal.hpp"
 #include "cli/program_file.hpp"
 
 namespace leat::cli {
@@ -100,10 +99,11 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
     return ChildProcess(pid);
 }
 
-std::optional<int> ChildProcess::poll_exit_status() {
+std::optional<ProcessEnd> ChildProcess::poll_end() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : status_of_signal(WTERMSIG(status));
+    if (WIFSIGNALED(status)) return ProcessEnd::by_signal(WTERMSIG(status));
+    return ProcessEnd{.exit_status = WEXITSTATUS(status)};
 }
 
 void ChildProcess::send(const signalfd_siginfo& signal) const {

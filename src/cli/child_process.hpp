@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/process_end.hpp"
 
 namespace leat::cli {
 
@@ -29,8 +30,8 @@ class ChildProcess {
 
     [[nodiscard]] pid_t pid() const { return pid_; }
 
-    // Its exit status as a shell gives it (128 + signal when killed), once it has ended. Never waits.
-    std::optional<int> poll_exit_status();
+    // How it has ended, once it has. Never waits.
+    std::optional<ProcessEnd> poll_end();
 
     // One that has come to us, with its value, if it has one (sigqueue(3)).
     void send(const signalfd_siginfo& signal) const;

@@ -221,9 +221,10 @@ void leave_input_and_output(const std::string& summary) {
 }
 
 // Starts the program, and records until the program has ended. Fails if it cannot be started.
-Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals,
-                        const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables,
-                        const session::Limits& limits, const std::string& summary, SnapshotReport& snapshots) {
+Result<ProcessEnd> run_program(host::Recorder& recorder, const ReadableSignals& signals,
+                               const std::vector<std::string>& command,
+                               const std::vector<ChildProcess::Variable>& variables, const session::Limits& limits,
+                               const std::string& summary, SnapshotReport& snapshots) {
     ChildProcess child = LEAT_TRY(ChildProcess::start(
         command, variables, {.blocked = signals.blocked_before(), .not_ignored = signals.ignored()}));
     // Each stream takes two. The program keeps the limit that it would have without us.
@@ -237,7 +238,7 @@ Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals
         if (own[0].revents != 0) {
             if (pass_on(signals, child, recorder.recording().is_for_snapshots()))
                 snapshots.add(recorder.take_snapshot(), "asked for by signal");
-            if (const auto exit_status = child.poll_exit_status()) return *exit_status;
+            if (const auto end = child.poll_end()) return *end;
         }
         if (recorder.is_stopped() && !std::exchange(is_stop_told, true))
             tell("leat: {}; {} runs on", text_of_stop(recorder.stopped_by(), limits), command.front());
@@ -267,10 +268,10 @@ void end_files(host::Recorder& recorder, const RingDirectory& directory, bool is
     tell("leat: what is not stored stays in {}: see leat recover", directory.path().string());
 }
 
-// 0 or the program's exit status; or an error that kept it from being recorded.
-Result<int> record(const RecordOptions& options, session::Session::Parameters parameters,
-                   const host::Destination& destination, const session::Limits& limits,
-                   const ReadableSignals& signals) {
+// How the program has ended, or we have in its stead; or an error that kept it from being recorded.
+Result<ProcessEnd> record(const RecordOptions& options, session::Session::Parameters parameters,
+                          const host::Destination& destination, const session::Limits& limits,
+                          const ReadableSignals& signals) {
     const RingDirectory rings(options.shm_path.empty() ? fs::path()
                                                        : LEAT_TRY(session::MemoryDirectory::make_for_session(
                                                              options.shm_path, parameters.name)));
@@ -285,19 +286,19 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     // Whoever wants the end by now does not want the beginning.
     if (const auto signal = signals.take_end()) {
         recorder->abandon();
-        return status_of_signal(*signal);
+        return ProcessEnd::by_signal(*signal);
     }
     SnapshotReport snapshots;
-    auto exit_status = run_program(*recorder, signals, options.command, variables, limits, options.summary, snapshots);
-    if (!exit_status) {
+    auto end = run_program(*recorder, signals, options.command, variables, limits, options.summary, snapshots);
+    if (!end) {
         recorder->abandon();
-        return exit_status;
+        return end;
     }
     recorder->finish();
     if (options.is_flight_recorder) snapshots.add(recorder->take_snapshot(), "at the end");
     const RecordedProgram program{
         .name = options.command.front(), .is_preloaded = !options.preload.empty(), .limits = limits};
-    const RecordingReport report(*recorder, destination, program, snapshots, *exit_status);
+    const RecordingReport report(*recorder, destination, program, snapshots, *end);
     report.print();
     end_files(*recorder, rings, !recorder->recording().output_error() && !snapshots.has_failed());
     const auto summarized = options.summary.empty() ? Result<void>() : report.write_summary(options.summary);
@@ -305,10 +306,10 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     // Scripts shall not take the program for failed because of what became of a trace at a relay.
     const bool is_failed = !summarized || (destination.has_directory() &&
                                            (recorder->recording().output_error() || snapshots.has_failed()));
-    return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
+    return is_failed && end->exit_status == kExitOk ? ProcessEnd{.exit_status = kExitFailed} : *end;
 }
 
-int run(RecordOptions& options) {
+ProcessEnd run(RecordOptions& options) {
     const ReadableSignals signals;  // until all that is made here is gone again
     std::optional<UnusedDirectory> made;
     const auto destination = destination_of(options, made);
@@ -318,13 +319,13 @@ int run(RecordOptions& options) {
     const auto limits = parameters ? limits_of(options.limits) : tl::unexpected(parameters.error());
     if (!limits) {
         print_error(limits.error());
-        return kExitUsage;
+        return {.exit_status = kExitUsage};
     }
-    const auto exit_status = record(options, *parameters, *destination, *limits, signals);
-    if (exit_status) return *exit_status;
-    if (const auto signal = signals.take_end()) return status_of_signal(*signal);
-    print_error(exit_status.error());
-    return kExitFailed;
+    const auto end = record(options, *parameters, *destination, *limits, signals);
+    if (end) return *end;
+    if (const auto signal = signals.take_end()) return ProcessEnd::by_signal(*signal);
+    print_error(end.error());
+    return {.exit_status = kExitFailed};
 }
 
 // A list with commas each time.
@@ -436,8 +437,9 @@ void add_record_command(CLI::App& app, int& exit_status) {
     command->callback([command, program, options, &exit_status] {
         const auto count = std::ranges::count(command->parse_order(), program);
         options->command = last_words(static_cast<std::size_t>(count));
-        exit_status = run(*options);
-        if (exit_status == status_of_signal(SIGINT) && !is_ignored(SIGINT)) end_by_signal(SIGINT);
+        const ProcessEnd end = run(*options);
+        if (end.signal == SIGINT && !is_ignored(SIGINT)) end_by_signal(SIGINT);
+        exit_status = end.exit_status;
     });
 }
 

@@ -1,14 +1,12 @@
 #include "cli/recording_report.hpp"
 
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/printable_text.hpp"
 #include "base/shell_word.hpp"
-#include "cli/end_by_signal.hpp"
 #include "cli/program_file.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
@@ -55,9 +53,8 @@ std::string RecordingReport::why_unregistered() const {
     if (const auto obstacle = find_obstacle(program_.name))
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
     if (!program_.is_preloaded) {
-        const bool was_killed = exit_status_ > status_of_signal(0) && exit_status_ <= status_of_signal(SIGRTMAX);
         const std::string end =
-            was_killed ? fmt::format(" before {} ended with status {}", program_.name, exit_status_) : "";
+            end_.signal != 0 ? fmt::format(" before {} ended with status {}", program_.name, end_.exit_status) : "";
         return fmt::format(
             "no traced library was loaded{}: link the program with libleat, or trace it with --preload libc", end);
     }
@@ -190,7 +187,7 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     }
     if (recording_.is_for_snapshots()) summary["snapshots"] = snapshots_.json();
     summary["warnings"] = recording_.warnings();
-    summary["exit_status"] = exit_status_;
+    summary["exit_status"] = end_.exit_status;
     std::ofstream out(file);
     // JSON is UTF-8; the names of files, sessions and programs are any bytes: what is not UTF-8 becomes U+FFFD.
     out << summary.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "cli/process_end.hpp"
 #include "cli/snapshot_report.hpp"
 #include "host/destination.hpp"
 #include "host/recorder.hpp"
@@ -25,13 +26,13 @@ class RecordingReport {
     // `recorder` has finished, and outlives the report.
     // `snapshots`: of a flight recorder.
     RecordingReport(const host::Recorder& recorder, const host::Destination& destination, RecordedProgram program,
-                    const SnapshotReport& snapshots, int exit_status)
+                    const SnapshotReport& snapshots, ProcessEnd end)
         : recorder_(recorder),
           recording_(recorder.recording()),
           destination_(destination),
           program_(std::move(program)),
           snapshots_(snapshots),
-          exit_status_(exit_status) {}
+          end_(end) {}
 
     // On stderr: warnings, then events, bytes, streams, discarded, and how to see them; or why there are none.
     void print() const;
@@ -71,7 +72,7 @@ class RecordingReport {
     host::Destination destination_;
     RecordedProgram program_;
     const SnapshotReport& snapshots_;
-    int exit_status_;
+    ProcessEnd end_;  // of the program
 };
 
 }  // namespace leat::cli

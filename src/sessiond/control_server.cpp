@@ -104,7 +104,7 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
         if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
-        if (do_newcomers_wait && is_about_to_ask(*connection))
+        if (do_newcomers_wait && !connection->is_busy && connection->verb.empty() && connection->output.empty())
             deadline = std::min(deadline, connection->silent_since + speaks_within_);
     }
     return deadline;
@@ -125,6 +125,8 @@ void ControlServer::run() {
         if (connection->is_over) return true;
         return !connection->is_busy && !may_go_on(*connection) && now - connection->silent_since > client_patience_;
     });
+    // Those that have their answers by now may make room.
+    if (!is_door_closed_) accept_all();
 }
 
 // Who waits for an answer gets it, also to what is not read yet, and who has just come is heard: newcomers wait in the
@@ -134,19 +136,17 @@ bool ControlServer::may_have_to_go(const Connection& connection) const {
            !is_readable(connection.socket.get());
 }
 
-bool ControlServer::has_room() const {
-    return connections_.size() < most_clients_ ||
-           std::ranges::any_of(connections_, [this](const auto& connection) { return may_have_to_go(*connection); });
-}
-
-// Whoever has been silent for longest makes room.
-void ControlServer::make_room() {
-    if (connections_.size() < most_clients_) return;
+// Nobody, or who has been silent for longest.
+ControlServer::Connections::const_iterator ControlServer::find_to_go() const {
     auto oldest = connections_.end();
     for (auto it = connections_.begin(); it != connections_.end(); ++it)
         if (may_have_to_go(**it) && (oldest == connections_.end() || (*it)->silent_since < (*oldest)->silent_since))
             oldest = it;
-    if (oldest != connections_.end()) connections_.erase(oldest);
+    return oldest;
+}
+
+bool ControlServer::has_room() const {
+    return connections_.size() < most_clients_ || find_to_go() != connections_.end();
 }
 
 bool ControlServer::is_welcome(const ucred& peer) const {
@@ -155,14 +155,17 @@ bool ControlServer::is_welcome(const ucred& peer) const {
 
 void ControlServer::accept_all() {
     // Asked first, because an accept4() that finds nobody is dear.
-    while (has_room() && is_readable(socket_.fd())) {
+    while (is_readable(socket_.fd())) {
+        const bool is_full = connections_.size() >= most_clients_;
+        const auto goes = is_full ? find_to_go() : connections_.end();
+        if (is_full && goes == connections_.end()) return;
         UniqueFd accepted = socket_.accept();
         if (!accepted.is_open()) return;
         StrangerSocket socket(std::move(accepted));
         ucred peer{};
         socklen_t size = sizeof peer;
         if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || !is_welcome(peer)) continue;
-        make_room();
+        if (is_full) connections_.erase(goes);
         connections_.push_back(std::make_shared<Connection>(Connection{
             .socket = std::move(socket), .client = {peer.uid, peer.gid, peer.pid}, .silent_since = Clock::now()}));
     }

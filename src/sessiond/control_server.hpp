@@ -38,7 +38,7 @@ class ControlServer {
         Clock::duration progress_period = std::chrono::seconds(5);
         // Who asks for nothing for so long, and waits for nothing, has to go.
         Clock::duration client_patience = std::chrono::seconds(30);
-        // At once.
+        // Connected at the same time.
         std::size_t most_clients = 64;
         // Who connects asks for something within this time, or has to go if others want to come.
         Clock::duration speaks_within = std::chrono::seconds(1);
@@ -55,9 +55,10 @@ class ControlServer {
     // In place of what is there; clients that have connected stay.
     Result<void> listen_again();
 
-    // For the daemon's loop: what to poll for, when it is due, and what to do then.
-    [[nodiscard]] std::vector<pollfd> wanted() const;
+    // For the daemon's loop: when it is due, what to poll for, and what to do then. In this order, or the moment may be
+    // missed from which there is room for newcomers.
     [[nodiscard]] Clock::time_point deadline() const;
+    [[nodiscard]] std::vector<pollfd> wanted() const;
     void run();
     // Nobody new is accepted, until this is taken back.
     void close_door(bool is_closed) { is_door_closed_ = is_closed; }
@@ -79,6 +80,7 @@ class ControlServer {
         Clock::time_point progress_due{};
         bool is_over = false;
     };
+    using Connections = std::list<std::shared_ptr<Connection>>;  // shared with answers that come later
 
     ControlServer(UniqueFd socket, const Parameters& parameters, Handler handler)
         : socket_(std::move(socket), "clients"),
@@ -99,8 +101,8 @@ class ControlServer {
     void begin_request(Connection& connection, const std::optional<nlohmann::json>& request) const;
     void tell_progress(Connection& connection) const;
     static void send(Connection& connection);
+    [[nodiscard]] Connections::const_iterator find_to_go() const;
     [[nodiscard]] bool has_room() const;
-    void make_room();
 
     Listener socket_;
     NamedFile name_;  // of the socket
@@ -111,7 +113,7 @@ class ControlServer {
     Clock::duration speaks_within_;
     Handler handler_;
     bool is_door_closed_ = false;
-    std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later
+    Connections connections_;
 };
 
 }  // namespace leat::sessiond

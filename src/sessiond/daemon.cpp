@@ -227,9 +227,9 @@ void Daemon::turn(int signals) {
                                {restarts_by_ ? -1 : app_socket_->fd(), POLLIN, 0}};
     for (const Caller& caller : callers_) wanted.push_back({caller.connection.fd(), POLLIN, 0});
     const std::size_t first_of_clients = wanted.size();
+    auto deadline = std::min({next_sweep_, control_->deadline(), tracing_->next_stop()});
     const auto of_clients = control_->wanted();
     wanted.insert(wanted.end(), of_clients.begin(), of_clients.end());
-    auto deadline = std::min({next_sweep_, control_->deadline(), tracing_->next_stop()});
     if (metrics_) {
         const auto of_scrapers = metrics_->wanted();
         wanted.insert(wanted.end(), of_scrapers.begin(), of_scrapers.end());

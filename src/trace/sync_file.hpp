@@ -54,7 +54,7 @@ class SyncWriter {
     Result<void> publish(std::uint64_t horizon, std::uint64_t metadata_size);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    // As it was published last; 0: it is not known.
+    // The last one that was to be published, or what create() was given.
     [[nodiscard]] std::uint64_t horizon() const { return record_.horizon; }
 
   private:

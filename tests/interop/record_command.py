@@ -23,7 +23,7 @@ def tree(path):
 
 
 def has_signal(pid, which, number):
-    """In a mask of /proc/PID/status: SigBlk, ShdPnd."""
+    """In a mask of /proc/PID/status: SigBlk, SigCgt, ShdPnd."""
     mask, = re.findall(rf"^{which}:\s*(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return bool(int(mask, 16) >> (number - 1) & 1)
 
@@ -161,6 +161,10 @@ class ExitStatus(InteropTest):
         self.assertEqual(recording.summary["exit_status"], 143)
         self.read_complete(recording)
 
+    def test_of_a_program_that_ends_as_if_it_had_been_interrupted(self):
+        """Signals end nobody then."""
+        self.assertEqual(self.record("sh", "-c", "exit 130").status, 130)
+
     def test_script_that_does_not_say_what_interprets_it(self):
         """As a shell starts it, and env(1)."""
         script = self.directory / "script"
@@ -242,6 +246,7 @@ class Signals(InteropTest):
         """Which goes on, if what it waits for ends otherwise."""
         recorder = self.record_command((program("emit"), "1000", "1", "wait"))
         process = self.started_process("bash", "-c", '"$@"; echo it goes on', "bash", *recorder)
+        wait_until(lambda: has_signal(process.pid, "SigCgt", signal.SIGINT), "the shell does not wait")
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual((process.communicate(timeout=PATIENCE)[0], process.returncode), ("", -signal.SIGINT))
 
@@ -495,7 +500,7 @@ class BadDays(InteropTest):
             os.write(controller, b"\x03")
             wait_until(lambda: has_signal(recorder.pid, "ShdPnd", signal.SIGINT), "no signal")
             relay.process.send_signal(signal.SIGCONT)
-            self.assertEqual(recorder.wait(PATIENCE), 128 + signal.SIGINT)
+            self.assertEqual(recorder.wait(PATIENCE), -signal.SIGINT)
         self.assertFalse((self.directory / "started").exists())
 
     @needs(has_namespaces(), "namespaces")

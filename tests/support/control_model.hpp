@@ -222,7 +222,7 @@ class ControlModel {
         if (client.has_stopped) return;
         // It had to make room for another one.
         ++displaced_;
-        expect(parameters_.most_clients <= kMostOpen, "a connection is closed though there is room");
+        expect(clients_.size() > parameters_.most_clients, "a connection is closed though there is room");
         expect(client.awaited.empty() && !client.is_served, "who waits for an answer has to make room");
         client.has_stopped = true;
         client.output.clear();
@@ -305,8 +305,8 @@ class ControlModel {
 
     // As the daemon's loop does it. Returns whether there was something to do.
     bool run_if_due() {
-        std::vector<pollfd> wanted = server_->wanted();
         const bool is_due = server_->deadline() <= Clock::now();  // moment: it is long past, or an hour away
+        std::vector<pollfd> wanted = server_->wanted();
         if (::poll(wanted.data(), wanted.size(), 0) <= 0 && !is_due) return false;
         server_->run();
         return true;

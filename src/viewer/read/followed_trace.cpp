@@ -58,8 +58,8 @@ Result<Progress> FollowedTrace::advance() {
     if (sync_) state_ = LEAT_TRY(sync_->read());
     // By its clock, others are held back as long as they must be, and no longer. What is wrong with it is told of with
     // the packets.
-    const bool has_metadata = state_.metadata_size > 0 || state_.horizon > 0;
-    if (trace_.metadata_size() == 0 && has_metadata) (void)read_metadata();
+    const bool is_expected = state_.generation == 0 && state_.horizon > 0;  // they may be being written
+    if (is_expected || (trace_.metadata_size() == 0 && state_.metadata_size > 0)) (void)read_metadata();
     if (state_.generation == 0 && !is_writer_gone_) {
         // It may be the next chunk of a trace, and bring events that are older than the last ones of the chunk before.
         hold_back();

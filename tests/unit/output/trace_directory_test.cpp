@@ -93,18 +93,33 @@ TEST_F(TraceDirectoryTest, ClockMovesInANewFileAndUnitsFollow) {
     EXPECT_FALSE(fs::exists(root_));
 }
 
-// Who has events for it tries again.
 TEST_F(TraceDirectoryTest, NextChunkBeginsWithTheHorizonOfTheOneBefore) {
     output_->cycle_done(42);
+    // Also of one that has published nothing.
+    for (const char* const name : {"next", "one more"}) {
+        const fs::path next = scratch_.path() / name;
+        ASSERT_TRUE(output_->prepare_chunk(next));
+        const auto sync = trace::SyncReader::open(next / "ust/uid/1000/64-bit");
+        ASSERT_TRUE(sync && *sync);
+        const trace::SyncState state = *(*sync)->read();
+        EXPECT_EQ(state.generation, 0U);
+        EXPECT_EQ(state.horizon, 42U);
+        ASSERT_TRUE(output_->begin_chunk());
+    }
+}
+
+// Followers do not wait for it.
+TEST_F(TraceDirectoryTest, ChunkThatIsDroppedHasNoWriter) {
     const fs::path next = scratch_.path() / "next";
     ASSERT_TRUE(output_->prepare_chunk(next));
     const auto sync = trace::SyncReader::open(next / "ust/uid/1000/64-bit");
     ASSERT_TRUE(sync && *sync);
-    const trace::SyncState state = *(*sync)->read();
-    EXPECT_EQ(state.generation, 0U);
-    EXPECT_EQ(state.horizon, 42U);
+    EXPECT_FALSE((*sync)->is_writer_gone());
+    output_->drop_chunk();
+    EXPECT_TRUE((*sync)->is_writer_gone());
 }
 
+// Who has events for it tries again.
 TEST_F(TraceDirectoryTest, TraceThatDidNotFitOnTheDiskLeavesNothing) {
     {
         const FileSizeLimit full(10);

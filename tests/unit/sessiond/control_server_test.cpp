@@ -140,6 +140,32 @@ TEST_F(ControlServerTest, WhoWaitsGetsTheAnswer) {
     }
 }
 
+// Not at once: whoever connects is about to ask.
+TEST_F(ControlServerTest, WhoSaysNothingMakesRoomInTime) {
+    using Clock = ControlServer::Clock;
+    constexpr auto kHour = std::chrono::hours(1);
+    ControlServer::Parameters parameters{.path = daemon_.socket(), .client_patience = 24 * kHour, .most_clients = 1};
+    for (const bool is_due : {false, true}) {
+        parameters.speaks_within = is_due ? std::chrono::milliseconds(1) : kHour;
+        server_.reset();
+        server_ = *ControlServer::listen(parameters, daemon_.handler());
+        const UniqueFd silent = connect();
+        server_->run();
+        const UniqueFd waiting = connect();
+        ASSERT_EQ(::send(waiting.get(), "{}\n", 3, 0), 3);
+        std::string answer;
+        if (is_due) {
+            EXPECT_TRUE(
+                test::wait_until([&] { return !(answer += received(waiting)).empty(); }, [&] { server_->run(); }));
+        } else {
+            server_->run();
+            EXPECT_EQ(received(waiting), "");
+            EXPECT_LT(server_->deadline(), Clock::now() + 2 * kHour) << "the daemon would sleep on";
+            EXPECT_EQ(server_->wanted().front().fd, -1) << "the daemon would spin";
+        }
+    }
+}
+
 // A client takes a daemon that is silent for one that is stopped.
 TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
     server_.reset();

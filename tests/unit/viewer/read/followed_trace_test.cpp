@@ -71,6 +71,8 @@ class RollingWriter {
 
     // The declaration of the event is still to come.
     void cut_metadata() const { fs::resize_file(directory_ / "metadata", metadata().find("event { name")); }
+    void hold_metadata() const { fs::resize_file(directory_ / "metadata", metadata().find("clock {") + 1); }
+    void give_metadata() const { append("metadata", metadata().substr(metadata().find("clock {") + 1)); }
     void spoil_metadata() const { append("metadata", "nonsense;"); }
     void break_metadata() const {
         fs::resize_file(directory_ / "metadata", 0);
@@ -467,26 +469,50 @@ TEST_F(FollowedTraceTest, NothingBeyondTheHorizonIsTold) {
     EXPECT_EQ(read(), "3 ");
 }
 
-// Two CPUs at a rotation: the last event of the one is later than the first one of the other in the next chunk.
-TEST_F(FollowedTraceTest, EndOfAChunkWaitsForTheBeginningOfTheNext) {
-    writer_.roll("c_0_0");
-    writer_.packet(2);
-    writer_.packet(3);
-    writer_.publish(2);
-    EXPECT_EQ(read(), "events discarded: 0 2 ");
-    RollingWriter next("next", 2);
-    writer_.end();
-    const auto next_trace = opened("next", 1, true);
-    // As a follower does: all that is open goes on before anything is told.
-    EXPECT_EQ(*next_trace->advance(), Progress::kNothingNew);
-    EXPECT_EQ(read(), "");
-    next.roll("c_1_0");
-    next.packet(2, 8);
-    next.publish();
-    EXPECT_EQ(read(*next_trace), "events discarded: 0 2 ");
-    next.end();
-    EXPECT_EQ(read(*next_trace), "3 end");
+// A rotation: the last event of one CPU is later than the first one of another in the next chunk.
+class NextChunkTest : public FollowedTraceTest {
+  protected:
+    NextChunkTest() {
+        writer_.roll("c_0_0");
+        writer_.packet(2);
+        writer_.packet(3);
+        writer_.publish(2);
+        EXPECT_EQ(read(), "events discarded: 0 2 ");
+    }
+    // The old chunk ends. As a follower does: all that is open goes on before anything is told.
+    std::string end_of_chunk() {
+        writer_.end();
+        EXPECT_EQ(*next_trace_->advance(), Progress::kNothingNew);
+        return read();
+    }
+
+    RollingWriter next_{"next", 2};
+    std::unique_ptr<FollowedTrace> next_trace_ = opened("next", 1, true);
+};
+
+TEST_F(NextChunkTest, EndOfAChunkWaitsForTheBeginningOfTheNext) {
+    EXPECT_EQ(end_of_chunk(), "");
+    next_.roll("c_1_0");
+    next_.packet(2, 8);
+    next_.publish();
+    EXPECT_EQ(read(*next_trace_), "events discarded: 0 2 ");
+    next_.end();
+    EXPECT_EQ(read(*next_trace_), "3 end");
     EXPECT_EQ(merge_.late_events(), 0U);
+}
+
+// We have met their writer in the middle, before it came to the clock.
+TEST_F(NextChunkTest, MetadataThatAreBeingWrittenAreReadOn) {
+    next_.hold_metadata();
+    EXPECT_EQ(*next_trace_->advance(), Progress::kNothingNew);
+    next_.give_metadata();
+    EXPECT_EQ(end_of_chunk(), "");
+}
+
+TEST_F(NextChunkTest, ChunkThatIsDroppedHoldsNobodyBack) {
+    EXPECT_EQ(end_of_chunk(), "");
+    next_.end();
+    EXPECT_EQ(read(*next_trace_), "3 end");
 }
 
 }  // namespace
