@@ -139,8 +139,9 @@ class Producer {
   private:
     // A producer does not wait for the acknowledgement of each index, but only so many may be outstanding.
     static constexpr unsigned kOutstanding = 16;
-    // Nobody decodes the packets, so any metadata will do.
-    static constexpr char kMetadata[] = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n";
+    // Nobody decodes the packets, so any metadata will do that declare their stream class: our relay shows none before.
+    static constexpr char kMetadata[] =
+        "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\nstream { id = 0; };\n";
 
     struct Stream {
         std::uint64_t handle;

@@ -473,7 +473,8 @@ class WithoutDaemon(InteropTest):
 
     def test_sandbox_that_kills(self):
         """Its filter knows nothing of us: when the program forks, and when it ends, we call nothing."""
-        for way in "prctl", "seccomp":
+        # Programs of 32 bits are not seen to call seccomp() by syscall().
+        for way in ("prctl", "seccomp") if BITS == 64 else ("prctl",):
             for end in "exit", "fork":
                 with self.subTest(way=way, end=end):
                     result = plain_run(program("sandboxed"), way, end, env=without_daemon())
