@@ -104,6 +104,7 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
         if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
+        // Who has not asked yet may have to go then. The clock is not asked whether that is past: then it is due now.
         if (do_newcomers_wait && !connection->is_busy && connection->verb.empty() && connection->output.empty())
             deadline = std::min(deadline, connection->silent_since + speaks_within_);
     }

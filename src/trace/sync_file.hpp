@@ -46,8 +46,9 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes);
 // has ended.
 class SyncWriter {
   public:
-    // Creates the file in the trace directory, beside `metadata`; replaces that of an earlier session. `horizon`: as of
-    // publish(), if that is known before anything is published; followers of other directories wait for this one then.
+    // Creates the file in the trace directory, beside `metadata`; replaces that of an earlier session. `horizon`: as
+    // for publish(), if it is known by now; 0: it is not. Followers tell no later event, of any directory, before the
+    // first publication here.
     static Result<SyncWriter> create(int directory_fd, std::uint64_t horizon = 0);
 
     // Call it after data, index and metadata are written. Wakes all followers; costs two system calls.

@@ -162,7 +162,7 @@ class ExitStatus(InteropTest):
         self.read_complete(recording)
 
     def test_of_a_program_that_ends_as_if_it_had_been_interrupted(self):
-        """Signals end nobody then."""
+        """No signal has ended it, so none ends the recorder."""
         self.assertEqual(self.record("sh", "-c", "exit 130").status, 130)
 
     def test_script_that_does_not_say_what_interprets_it(self):
