@@ -172,6 +172,9 @@ class ViewedConnection {
     [[nodiscard]] wire::Bytes news();
     [[nodiscard]] std::uint32_t flags_of(const ViewedTraces::Stream& stream);
     [[nodiscard]] bool all_have_ended() const;
+    [[nodiscard]] bool is_over(std::size_t trace) const;
+    [[nodiscard]] wire::StreamDescriptor told_metadata(std::size_t trace) const;
+    [[nodiscard]] std::uint64_t told_trace(std::size_t trace) const;
     [[nodiscard]] std::optional<std::size_t> stream_of(std::uint64_t id) const;
     // Places of a packet in its stream's file: all its packets, one behind the other.
     [[nodiscard]] std::uint64_t offset_of(std::size_t stream, std::size_t packet) const;
@@ -187,14 +190,15 @@ class ViewedConnection {
 
     // ms; for the viewer of a liar, who may wait for bytes that will not come, or does not want those that come.
     static constexpr int kPatience = 20;
-    static constexpr std::uint64_t kMetadataId = 10;  // and the trace's number
+    static constexpr std::uint64_t kMetadataId = 10;  // and the trace's number, as it was told
 
     const ViewedTraces* traces_;
     Manner manner_;
     const Choose* choose_;
     UniqueFd socket_;
-    std::map<std::size_t, Shown> shown_{};  // by stream
-    std::array<std::size_t, ViewedTraces::kTraces> metadata_shown_{};
+    std::map<std::size_t, Shown> shown_{};                         // by stream
+    std::map<std::uint64_t, std::size_t> metadata_shown_{};        // parts, by the trace's number, as it was told
+    std::array<std::size_t, ViewedTraces::kTraces> times_over_{};  // all streams that were told of had ended
     bool has_lied_ = false;
     mutable std::mutex turn_;
     std::atomic<std::uint64_t> requests_ = 0;
@@ -337,19 +341,24 @@ inline wire::Bytes ViewedConnection::answer(wire::LiveCommand command, Untrusted
     return wire::encode(wire::WordReply{3});
 }
 
-// Those that the viewer does not know, or some of them; a liar names some again, or things that are none.
+// Those that the viewer does not know, or some of them; a liar names some again, or things that are none. Where a relay
+// of ours has told that all streams of a trace have ended, those that come later are another trace.
 template <class Status>
 wire::Bytes ViewedConnection::streams(Status ok, Status none, bool is_first) {
     std::vector<wire::StreamDescriptor> told;
     for (std::size_t trace = 0; is_first && trace < ViewedTraces::kTraces; ++trace)
-        told.push_back({.id = kMetadataId + trace, .trace_id = trace, .is_metadata = 1, .channel_name = "metadata"});
+        told.push_back(told_metadata(trace));
     for (std::size_t stream = 0; stream < traces_->streams.size(); ++stream) {
         if (shown_.contains(stream) && !lies(4)) continue;
         if (!shown_.contains(stream) && is_one_in(3)) continue;
-        shown_.try_emplace(stream);
         const ViewedTraces::Stream& made = traces_->streams[stream];
+        if (!shown_.contains(stream) && (manner_.capabilities & wire::kCanGetNews) != 0 && is_over(made.trace)) {
+            ++times_over_[made.trace];
+            told.push_back(told_metadata(made.trace));
+        }
+        shown_.try_emplace(stream);
         const bool is_elsewhere = lies(20);
-        const std::size_t trace = is_elsewhere ? choose(3) : made.trace;
+        const std::uint64_t trace = is_elsewhere ? choose(3) : told_trace(made.trace);
         has_forged_ = has_forged_ || is_elsewhere;
         told.push_back({.id = made.id, .trace_id = trace, .path = "p", .channel_name = fmt::format("c{}", stream)});
     }
@@ -365,6 +374,21 @@ inline bool ViewedConnection::all_have_ended() const {
            std::ranges::all_of(shown_, [](const auto& entry) { return entry.second.has_ended; });
 }
 
+inline bool ViewedConnection::is_over(std::size_t trace) const {
+    const auto is_of_it = [&](const auto& entry) { return traces_->streams[entry.first].trace == trace; };
+    return std::ranges::any_of(shown_, is_of_it) &&
+           std::ranges::all_of(shown_, [&](const auto& entry) { return !is_of_it(entry) || entry.second.has_ended; });
+}
+
+inline std::uint64_t ViewedConnection::told_trace(std::size_t trace) const {
+    return trace + times_over_[trace] * ViewedTraces::kTraces;
+}
+
+inline wire::StreamDescriptor ViewedConnection::told_metadata(std::size_t trace) const {
+    const std::uint64_t told = told_trace(trace);
+    return {.id = kMetadataId + told, .trace_id = told, .is_metadata = 1, .channel_name = "metadata"};
+}
+
 inline std::optional<std::size_t> ViewedConnection::stream_of(std::uint64_t id) const {
     if (id < 100 || id - 100 >= traces_->streams.size()) return std::nullopt;
     return id - 100;
@@ -378,7 +402,8 @@ inline std::uint64_t ViewedConnection::offset_of(std::size_t stream, std::size_t
 
 inline std::uint32_t ViewedConnection::flags_of(const ViewedTraces::Stream& stream) {
     std::uint32_t flags = 0;
-    if (metadata_shown_[stream.trace] != traces_->metadata[stream.trace].size()) flags |= wire::kNewMetadata;
+    if (metadata_shown_[told_trace(stream.trace)] != traces_->metadata[stream.trace].size())
+        flags |= wire::kNewMetadata;
     if (shown_.size() != traces_->streams.size()) flags |= wire::kNewStreams;
     return lies(20) ? static_cast<std::uint32_t>(choose(4)) : flags;
 }
@@ -451,12 +476,12 @@ inline wire::Bytes ViewedConnection::packet(const wire::GetPacket& request) {
     return wire::encode(wire::PacketReply{wire::PacketStatus::kError, 0, 0});
 }
 
-// All that is new, or a part of it, which may end within a declaration.
+// All that is new, or a part of it, which may end within a declaration. Also of a trace that is over.
 inline wire::Bytes ViewedConnection::metadata(std::uint64_t id) {
-    if (id < kMetadataId || id >= kMetadataId + ViewedTraces::kTraces)
+    const std::size_t trace = (id - kMetadataId) % ViewedTraces::kTraces;
+    if (id < kMetadataId || id > kMetadataId + told_trace(trace))
         return wire::encode(wire::MetadataReply{0, wire::MetadataStatus::kError});
-    const std::size_t trace = id - kMetadataId;
-    std::size_t& shown = metadata_shown_[trace];
+    std::size_t& shown = metadata_shown_[id - kMetadataId];
     if (lies(30)) shown = choose(traces_->metadata[trace].size());
     if (shown == traces_->metadata[trace].size() || lies(30))
         return wire::encode(

@@ -80,20 +80,21 @@ void RelaySession::add_streams(Session& session, const std::vector<wire::StreamD
         known_streams_.insert(descriptor.id);
         session.streams.insert(descriptor.id);
         session.traces.insert(descriptor.trace_id);
-        const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
+        Trace& trace = traces_.try_emplace(descriptor.trace_id, Trace{LiveTrace(next_trace_number())}).first->second;
         if (descriptor.is_metadata != 0) {
             metadata_.push_back({descriptor.id, descriptor.trace_id});
             continue;
         }
         auto stream = std::make_shared<LiveStream>(
-            StreamIdentity{.trace_number = trace->second.number(),
+            StreamIdentity{.trace_number = trace.metadata.number(),
                            .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
         merge_->add(stream);
         data_.insert_or_assign(descriptor.id, Data{descriptor.id, descriptor.trace_id, std::move(stream)});
+        ++trace.streams;
         traces.insert(descriptor.trace_id);
     }
     for (const std::uint64_t id : traces)
-        if (const auto model = traces_.at(id).model(); !model) end_trace(id, model.error().message);
+        if (const auto model = traces_.at(id).metadata.model(); !model) end_trace(id, model.error().message);
 }
 
 Result<Progress> RelaySession::advance() {
@@ -178,7 +179,7 @@ Result<bool> RelaySession::can_come_later(const Data& data) {
         LEAT_TRY(connection_->wait());
         return true;
     }
-    const LiveTrace& trace = traces_.at(data.trace_id);
+    const LiveTrace& trace = traces_.at(data.trace_id).metadata;
     const std::size_t before = trace.metadata_size();
     LEAT_TRY(fetch_metadata());
     return trace.metadata_size() != before;
@@ -244,20 +245,31 @@ Result<void> RelaySession::leave_ended() {
     return {};
 }
 
-// Our relays tell of no stream again.
-void RelaySession::forget_stream(std::uint64_t id) {
-    known_streams_.erase(id);
-    for (Session& session : sessions_) session.streams.erase(id);
+// Our relays tell of no stream again; nor of a trace all of whose streams have ended (docs/formats/live.md,
+// "Messages").
+void RelaySession::forget_stream(const Data& data) {
+    known_streams_.erase(data.id);
+    for (Session& session : sessions_) session.streams.erase(data.id);
+    if (--traces_.at(data.trace_id).streams == 0) forget_trace(data.trace_id);
+}
+
+void RelaySession::forget_trace(std::uint64_t trace_id) {
+    for (const Metadata& metadata : metadata_) {
+        if (metadata.trace_id != trace_id) continue;
+        known_streams_.erase(metadata.stream_id);
+        for (Session& session : sessions_) session.streams.erase(metadata.stream_id);
+    }
+    std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id; });
+    for (Session& session : sessions_) session.traces.erase(trace_id);
+    traces_.erase(trace_id);
 }
 
 // Relays number traces as they like: another session may have one of the same number.
 void RelaySession::forget(const Session& left) {
     for (const std::uint64_t id : left.streams) known_streams_.erase(id);
     for (const std::uint64_t id : left.traces) {
-        if (std::ranges::any_of(sessions_, [&](const Session& session) { return session.traces.contains(id); }))
-            continue;
-        std::erase_if(metadata_, [&](const Metadata& metadata) { return metadata.trace_id == id; });
-        traces_.erase(id);
+        if (std::ranges::none_of(sessions_, [&](const Session& session) { return session.traces.contains(id); }))
+            forget_trace(id);
     }
 }
 
@@ -319,6 +331,7 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
                 data.stream->end();
             return true;
         default:
+            data.has_hung_up = true;
             end(data, fmt::format("the relay answered GET_NEXT_INDEX with status {}", reply.status));
             return true;
     }
@@ -326,7 +339,7 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
 
 // Returns whether the stream has ended, because its trace cannot be read.
 bool RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
-    LiveTrace& trace = traces_.at(data.trace_id);
+    LiveTrace& trace = traces_.at(data.trace_id).metadata;
     if (const auto model = trace.model(); !model) {
         end_trace(data.trace_id, model.error().message);
         return true;
@@ -350,7 +363,7 @@ Result<void> RelaySession::fetch_metadata() {
 
 // Asks until the relay has no more: only then does the metadata end with a whole declaration.
 Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
-    LiveTrace& trace = traces_.at(metadata.trace_id);
+    LiveTrace& trace = traces_.at(metadata.trace_id).metadata;
     while (true) {
         // The trace itself says when it has too much.
         const auto answer = LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize));
@@ -417,7 +430,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
 }
 
 Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset) {
-    const auto model = traces_.at(data.trace_id).model();
+    const auto model = traces_.at(data.trace_id).metadata.model();
     if (!model) {
         end_trace(data.trace_id, model.error().message);
         return {};
@@ -460,7 +473,7 @@ bool RelaySession::is_awaited_elsewhere(const Data& data, const ctf::TraceClass&
         const StreamIdentity& stream = other.stream->identity();
         if (&other == &data || stream.instance_id != packet.stream_instance_id || stream.class_id != stream_class_id)
             return false;
-        const auto model = traces_.at(other.trace_id).model();
+        const auto model = traces_.at(other.trace_id).metadata.model();
         return model && *model != nullptr && (*model)->trace_class->uuid == trace_class.uuid;
     });
 }
@@ -477,7 +490,7 @@ void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
 
 // Streams that need no more than what was declared before go on.
 void RelaySession::warn_of_failure(const Data& data) {
-    const auto failure = traces_.at(data.trace_id).take_failure();
+    const auto failure = traces_.at(data.trace_id).metadata.take_failure();
     if (!failure) return;
     ++cut_short_;
     warn_(fmt::format("{}: metadata: {}; what is declared there or later is not shown", data.stream->identity().name,
@@ -511,7 +524,7 @@ void RelaySession::forget_finished() {
         const Data& data = entry.second;
         if (!data.stream->is_finished()) return false;
         for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
-        if (data.has_hung_up && connection_->can_get_news()) forget_stream(data.id);
+        if (data.has_hung_up && connection_->can_get_news()) forget_stream(data);
         return true;
     });
 }

@@ -57,6 +57,10 @@ class RelaySession {
         std::set<std::uint64_t> traces{};   // by their ids in the relay
         std::set<std::uint64_t> streams{};  // that it has told of, by their ids
     };
+    struct Trace {
+        LiveTrace metadata;
+        std::size_t streams = 0;  // of data, that the relay has told of and not ended
+    };
     struct Metadata {
         std::uint64_t stream_id;
         std::uint64_t trace_id;
@@ -70,13 +74,14 @@ class RelaySession {
         std::optional<wire::NextIndexReply> index{};      // of a packet that has not been fetched yet
         std::deque<LiveConnection::News::Entry> queue{};  // the stream is not hungry yet; packets are whole
         bool lacks_metadata = false;                      // the last packet could not be read
-        bool has_hung_up = false;                         // the relay has said that it has ended
+        bool has_hung_up = false;  // the relay has said that it has ended, or that it cannot go on
     };
 
     void add_streams(Session& session, const std::vector<wire::StreamDescriptor>& descriptors);
     Result<void> ask_for_streams(Session& session);
     Result<void> leave_ended();
-    void forget_stream(std::uint64_t id);
+    void forget_stream(const Data& data);
+    void forget_trace(std::uint64_t trace_id);
     void forget(const Session& left);
     // True: the relay tells what is new in all streams (GET_NEWS). False: it is asked about each stream that is hungry.
     [[nodiscard]] bool takes_news() const;
@@ -113,7 +118,7 @@ class RelaySession {
     ShownPackets* shown_;
     Warn warn_;
     std::vector<Session> sessions_;
-    std::map<std::uint64_t, LiveTrace> traces_;  // by their ids in the relay
+    std::map<std::uint64_t, Trace> traces_;  // by their ids in the relay
     std::vector<Metadata> metadata_;
     std::map<std::uint64_t, Data> data_;     // by id
     std::set<std::uint64_t> known_streams_;  // a relay may offer a stream twice

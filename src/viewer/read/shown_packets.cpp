@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace leat::viewer {
 
 std::optional<std::uint64_t> ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
                                                const ctf::PacketProperties& packet) {
     if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return 0;
-    return add(spans_[{*trace_class.uuid, stream_class_id, *packet.stream_instance_id}], *packet.sequence_number);
+    return add(spans_of({*trace_class.uuid, stream_class_id, *packet.stream_instance_id}), *packet.sequence_number);
+}
+
+std::vector<ShownPackets::Span>& ShownPackets::spans_of(const Key& key) {
+    if (const auto known = recent_.find(key); known != recent_.end()) return known->second;
+    auto former = former_.extract(key);
+    if (recent_.size() == streams_) former_ = std::exchange(recent_, {});
+    return former ? recent_.insert(std::move(former)).position->second : recent_[key];
 }
 
 std::optional<std::uint64_t> ShownPackets::add(std::vector<Span>& spans, std::uint64_t number) {

@@ -13,9 +13,12 @@
 namespace leat::viewer {
 
 // Remembers which packets have been shown: a producer that reconnects sends some of them again, and a relay may bring
-// earlier ones after later ones.
+// earlier ones after later ones. Of streams that come and go, those are forgotten that had none for long.
 class ShownPackets {
   public:
+    // So many streams are remembered at least, and twice as many at most.
+    explicit ShownPackets(std::size_t streams = 65536) : streams_(streams) {}
+
     // Notes the packet as shown. Returns how many packets are missing between it and the last one that was shown, or
     // nothing if it has been shown before. Packets without a number are always new.
     std::optional<std::uint64_t> add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
@@ -30,9 +33,14 @@ class ShownPackets {
     };
     static constexpr std::size_t kMaxSpans = 64;
 
+    using Streams = std::map<Key, std::vector<Span>>;  // in the order of their numbers
+
+    std::vector<Span>& spans_of(const Key& key);
     static std::optional<std::uint64_t> add(std::vector<Span>& spans, std::uint64_t number);
 
-    std::map<Key, std::vector<Span>> spans_;  // in the order of their numbers
+    std::size_t streams_;
+    Streams recent_;
+    Streams former_;  // what was recent before, and has not become so again
 };
 
 }  // namespace leat::viewer

@@ -85,9 +85,18 @@ LineRenderer::LineRenderer(const TextOptions& options)
     behind_delta_ = PaddedText(name_or(", ", ") "));
 }
 
-// Each step of a line takes few instructions, so most are compiled into append(): calls would take more.
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
                                   const std::optional<Moment>& previous) {
+    const std::size_t begin = buffer.text().size();
+    LEAT_TRY(append_unchecked(buffer, packet, place, previous));
+    if (packet.is_whole()) return {};
+    buffer.cut(begin);
+    return changed(packet);
+}
+
+// Each step of a line takes few instructions, so most are compiled into this function: calls would take more.
+Result<void> LineRenderer::append_unchecked(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
+                                            const std::optional<Moment>& previous) {
     PlanState& state = enter(packet);
     const std::size_t begin = buffer.text().size();
     const Moment moment{place.time_ns, place.cycles};
@@ -96,7 +105,6 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
     else if (packet.plan->clock != nullptr)
         times(buffer, moment, previous);
     auto appended = fields(buffer, state, packet, place);
-    if (appended && !packet.is_whole()) appended = changed(packet);
     if (!appended) buffer.cut(begin);
     return appended;
 }

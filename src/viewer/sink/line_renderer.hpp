@@ -39,6 +39,9 @@ class LineRenderer {
     // not those any more in which the event was found. Then nothing is appended.
     Result<void> append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
                         const std::optional<Moment>& previous);
+    // The same, but the caller asks whether the packet is whole, before he uses the line.
+    Result<void> append_unchecked(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
+                                  const std::optional<Moment>& previous);
 
   private:
     // The part of a line that is the same for all events of a trace.

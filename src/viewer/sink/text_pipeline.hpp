@@ -64,20 +64,28 @@ class TextPipeline {
         std::vector<PacketView> packets{};
         std::vector<Event> events{};
         std::vector<Line> lines{};
-        std::optional<Moment> previous{};  // of the event before
         // What is rendered: lines in turn, until there is enough text. Whoever writes that renders the rest.
-        std::size_t next_event = 0;
-        std::size_t next_line = 0;
+        struct Next {
+            std::size_t event = 0;
+            std::size_t line = 0;
+            std::optional<Moment> previous{};  // of the event before
+        };
+        Next next{};
         TextBuffer text{-1};
         std::optional<Error> error{};
         bool is_taken = false;  // by a thread that renders it
         bool is_rendered = false;
 
-        [[nodiscard]] bool is_done() const { return next_event == events.size() && next_line == lines.size(); }
+        [[nodiscard]] bool is_done() const { return next.event == events.size() && next.line == lines.size(); }
         void clear();
     };
 
+    using Append = Result<void> (LineRenderer::*)(TextBuffer& buffer, const PacketView& packet,
+                                                  const ctf::EventPlace& place, const std::optional<Moment>& previous);
     static void render(Batch& batch, LineRenderer& renderer);
+    template <Append append>
+    static void render_with(Batch& batch, LineRenderer& renderer);
+    static void fetch_ahead(const Batch& batch);
     void start_threads();
     void work(const TextOptions& options);
     Batch* take_batch();

@@ -350,6 +350,39 @@ TEST_F(RelaySessionTest, SessionThatHasEndedIsLeftWhileAnotherGoesOn) {
     EXPECT_EQ(warnings_, "");
 }
 
+// Each process of a session may have a trace of its own. What is told of one that has ended is new, as above.
+TEST_F(RelaySessionTest, TraceThatHasEndedIsForgottenWhileItsSessionGoesOn) {
+    const std::string first = packet(1, 9, "\2\6");
+    RelayScript script(kCanGetNews);
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 2}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(2, IndexStatus::kHangUp)).metadata();
+    script.add(NewsReply{kOk, 0, 1}, news_of(3, IndexStatus::kHangUp));
+    script.add(NewsReply{kOk, kNewStreams, 0}, NewStreamsReply{kOk, 2},
+               StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1},
+               StreamDescriptor{.id = 2, .trace_id = kTrace, .path = "p", .channel_name = "c"});
+    script.metadata().add(NewsReply{kOk, 0, 2}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(2, IndexStatus::kHangUp));
+    script.add(NewsReply{kOk, kNewStreams, 0}, NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "2 6 2 6 ");
+    EXPECT_EQ(error_, "");
+    EXPECT_EQ(warnings_, "");
+}
+
+// One of its two streams ends, and the other goes on: so does the trace.
+TEST_F(RelaySessionTest, TraceIsKeptAsLongAsTheRelayHasAStreamOfIt) {
+    const std::string bytes = packet(1, 9, "\2\6");
+    RelayScript script(kCanGetNews);
+    const std::string later = packet(10, 19, "\13\17");
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 3}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(news_of(2, IndexStatus::kHangUp), news_of(3, IndexStatus::kInactive, 0, 9)).metadata();
+    script.add(NewsReply{kOk, 0, 2}, news_of(3, IndexStatus::kOk, later.size())).text(later);
+    script.add(news_of(3, IndexStatus::kHangUp));
+    script.add(NewsReply{kOk, kNewStreams, 0}, NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "2 6 11 15 ");
+    EXPECT_EQ(error_, "");
+    EXPECT_EQ(warnings_, "");
+}
+
 // The relay was killed after it had stored two packets that no viewer had seen.
 TEST_F(RelaySessionTest, PacketsThatWereMissedBetweenTwoConnectionsAreTold) {
     const auto script_of = [](std::initializer_list<char> numbers) {
@@ -399,6 +432,30 @@ TEST(ShownPackets, PacketThatComesAgainIsNotNew) {
     EXPECT_EQ(add(0), 0U) << "another stream";
     trace.uuid.emplace()[0] = 1;
     EXPECT_EQ(add(0), 0U) << "another trace";
+}
+
+TEST(ShownPackets, StreamsThatHadNoneForLongAreForgotten) {
+    constexpr std::size_t kStreams = 100;
+    ShownPackets shown(kStreams);
+    ctf::TraceClass trace;
+    trace.uuid.emplace();
+    ctf::PacketProperties packet;
+    const auto add = [&](std::uint64_t stream, std::uint64_t number) {
+        packet.stream_instance_id = stream;
+        packet.sequence_number = number;
+        return shown.add(trace, 0, packet);
+    };
+    std::uint64_t next_stream = 1'000'000;
+    const auto add_others = [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) (void)add(next_stream++, 0);
+    };
+    EXPECT_EQ(add(1, 7), 0U);
+    add_others(kStreams);
+    EXPECT_FALSE(add(1, 7)) << "so many are remembered";
+    add_others(2 * kStreams - 2);  // one more, and those before the last kStreams are forgotten
+    EXPECT_FALSE(add(1, 7)) << "and counted from the last packet on";
+    add_others(2 * kStreams);
+    EXPECT_EQ(add(1, 7), 0U) << "forgotten";
 }
 
 }  // namespace

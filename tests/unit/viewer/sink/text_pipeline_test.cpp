@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/mapped_file.hpp"
 #include "base/unique_fd.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 
@@ -134,6 +135,33 @@ TEST_F(TextPipelineTest, PacketThatHasChangedIsAnErrorAfterTheEventsBeforeIt) {
     EXPECT_EQ(flushed.error().message, "stream: a packet has changed while it was read");
     const std::string text = read_file(fmt::format("/proc/self/fd/{}", file.get()), SIZE_MAX).value();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 100);
+}
+
+// What is gone reads as zeros, of which lines can be made.
+TEST_F(TextPipelineTest, LinesOfAFileThatWasCutOffAreNotShown) {
+    const UniqueFd cut(::memfd_create("cut", MFD_CLOEXEC));
+    const std::size_t size = bytes_.front().size();
+    ASSERT_EQ(::write(cut.get(), bytes_.front().data(), size), static_cast<ssize_t>(size));
+    constexpr std::size_t kNoSmallFile = 1U << 20U;
+    ASSERT_EQ(::ftruncate(cut.get(), kNoSmallFile), 0);
+    const MappedFile mapped = MappedFile::of_file(cut.get(), kNoSmallFile).value();
+    PacketView view = packet(0);
+    view.bytes = mapped.bytes().first(size);
+    view.mapping = &mapped;
+    const PacketView whole = packet(1);
+    const auto places = places_in(view);
+    ASSERT_EQ(::ftruncate(cut.get(), 0), 0);
+    const UniqueFd file(::memfd_create("text", MFD_CLOEXEC));
+    TextPipeline pipeline({}, file.get(), 1);
+    std::vector<FoundEvent> found;
+    for (std::size_t i = 0; i < places.size(); ++i) found.push_back({i < 100 ? &whole : &view, &places[i]});
+    ASSERT_TRUE(pipeline.add(found));
+    const auto flushed = pipeline.flush();
+    ASSERT_FALSE(flushed);
+    EXPECT_EQ(flushed.error().message, "stream: a packet has changed while it was read");
+    const std::string text = read_file(fmt::format("/proc/self/fd/{}", file.get()), SIZE_MAX).value();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 100);
+    EXPECT_EQ(text.find("n = 0"), std::string::npos);
 }
 
 }  // namespace
