@@ -396,12 +396,12 @@ class Library(InteropTest):
         trace = self.recorded()
         code = ("import _xxsubinterpreters as interpreters\n"
                 "both = [interpreters.create() for _ in range(2)]\n"
-                "count = 'import sys; sys.path = %r; import leat; print(sum(1 for _ in leat.open(%r)))' % (sys.path, sys.argv[1])\n"
+                "count = 'import sys; sys.path = %r; import leat; print(sum(1 for _ in leat.open(%r)), flush=True)' % (sys.path, sys.argv[1])\n"
                 "for interpreter in both:\n"
                 "    try:\n"
                 "        interpreters.run_string(interpreter, count)\n"
                 "    except interpreters.RunFailedError as error:\n"
-                "        print(error)\n")
+                "        print(error, flush=True)\n")
         result = self.run_python(code, trace)
         first, second = result.stdout.splitlines()
         self.assertEqual((result.returncode, result.stderr, int(first)), (0, "", len(self.view(trace)[0])))

@@ -18,7 +18,7 @@ namespace leat::tracer {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPages = 600;  // more than one piece
+constexpr std::size_t kPages = 300;  // more than one piece; and anybody can lock three times that, and a piece (8 MiB)
 constexpr std::size_t kFew = 16;     // that the kernel may bring in together
 constexpr int kCannotLock = 77;
 
